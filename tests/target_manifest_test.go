@@ -33,7 +33,7 @@ func TestRestore_FromAManifestOrWithAPatch(t *testing.T) { //nolint:tparallel //
 
 	wrong := p.refused(t, restore("tidb/one", "--patch", file("wrong.json", `[{"op": "replace", "path": "/spec/version", "value": "v7.1.0"}]`))...)
 	require.EqualValues(t, 2, wrong.code, wrong.stderr)
-	require.Contains(t, wrong.stderr, `the version of TiKV is "7.1.0"`)
+	require.Contains(t, wrong.stderr, `TiKV's version is "7.1.0"`)
 	none := p.refused(t, restore("tidb/one", "--patch", filepath.Join(t.TempDir(), "none.yaml"))...)
 	require.EqualValues(t, 2, none.code, none.stderr)
 	printed := p.refused(t, restore("tidb/two", "--patch", patch, "--print-manifest")...)

@@ -14,7 +14,7 @@ func (a askFirst) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet {
 		if err := fenced.Check(r.Context()); err != nil {
 			if r.Body != nil {
-				_ = r.Body.Close() // as every RoundTripper has to
+				_ = r.Body.Close() // a RoundTripper must, also on errors
 			}
 			return nil, err
 		}

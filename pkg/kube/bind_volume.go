@@ -83,7 +83,7 @@ func (v *RestoredVolume) store() operator1.Store {
 	return operator1.Store{Cluster: v.Cluster, Instance: v.Instance, Ordinal: v.Ordinal}
 }
 
-// restoredVolumeName is unique to the run, role and ordinal: a released PV of another run never stands in the way.
+// restoredVolumeName is unique to the run, role and ordinal: a released PV of another run never blocks it.
 func restoredVolumeName(v RestoredVolume) string {
 	return fmt.Sprintf("tisnap-%s-%s-%d", runmark.Slug(string(v.Run)), runmark.Slug(string(v.Role)), v.Ordinal)
 }
@@ -111,8 +111,8 @@ func (c *Client) ensureVolume(
 	ref := made.Spec.ClaimRef
 	if volumeOf(made) != v.Volume || ref == nil || ref.Namespace != pv.Spec.ClaimRef.Namespace ||
 		ref.Name != pv.Spec.ClaimRef.Name {
-		return nil, failure.New(failure.Conflict, op, pv.Name, "it exists already for volume %s", volumeOf(made)).
-			WithHint("delete the persistent volume %s, whose EBS volume stays", pv.Name)
+		return nil, failure.New(failure.Conflict, op, pv.Name, "it already exists for volume %s", volumeOf(made)).
+			WithHint("delete the persistent volume %s; its EBS volume is kept", pv.Name)
 	}
 	return made, nil
 }
@@ -158,7 +158,7 @@ func (c *Client) ensureClaim(
 		return nil, err
 	}
 	if made.Spec.VolumeName != pvc.Spec.VolumeName {
-		return nil, failure.New(failure.Conflict, op, target, "it exists already for volume %s", made.Spec.VolumeName).
+		return nil, failure.New(failure.Conflict, op, target, "it already exists for volume %s", made.Spec.VolumeName).
 			WithHint("delete the claim %s", target)
 	}
 	return made, nil

@@ -22,7 +22,7 @@ type Checked struct {
 	Dropped []string
 }
 
-// CheckRestored refuses, without any call, source objects that CreateCluster and BindVolume would refuse, before a
+// CheckRestored rejects source objects that CreateCluster and BindVolume would reject, without any call and before a
 // restore creates anything. The volumes need no ids.
 func CheckRestored(source json.RawMessage, to Target, volumes []RestoredVolume) (Checked, error) {
 	made, err := operator1.Make(source, to)

@@ -34,8 +34,8 @@ func claimNames(list []corev1.PersistentVolumeClaim) []string {
 	return names
 }
 
-// claimsOf lists the claims that carry the cluster's instance, and those that only their name makes its own: a
-// StatefulSet goes by the name, and claims that an Argo CD cluster left behind have another label.
+// claimsOf lists the claims with the cluster's instance label, and those with only a matching name: a StatefulSet
+// finds claims by name, and those left by an Argo CD cluster have another label.
 func (c *Client) claimsOf(ctx context.Context, name cluster.Name) ([]corev1.PersistentVolumeClaim, error) {
 	instance, err := c.instance(ctx, name)
 	if err != nil {

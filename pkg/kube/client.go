@@ -58,9 +58,9 @@ const (
 type Client struct {
 	core      kubernetes.Interface
 	dynamic   dynamic.Interface
-	secrets   metadata.Getter // names alone: ClientTLS is the one that reads what is in a secret
+	secrets   metadata.Getter // metadata only: ClientTLS alone reads a secret's contents
 	http      *http.Client
-	config    *rest.Config // of the connections that are upgraded
+	config    *rest.Config // for upgraded connections
 	namespace string
 	server    string
 	patience  time.Duration
@@ -68,9 +68,9 @@ type Client struct {
 	inside    bool // with the service account of a pod
 	// clientSecret is Config.ReadClientSecret.
 	clientSecret bool
-	// bindPatience is how long the claim of a new PV waits for it.
+	// bindPatience is Config.BindPatience.
 	bindPatience time.Duration
-	// drivers maps the StorageClasses that were read to their CSI drivers; "" if a class does not say.
+	// drivers caches the CSI driver of each StorageClass; "" if the class has none.
 	drivers sync.Map
 }
 
@@ -155,7 +155,7 @@ func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
 		inside: inside, server: config.Host,
 		patience: cmp.Or(cfg.Patience, refusalPatience), bindPatience: cmp.Or(cfg.BindPatience, availableWait),
 	}
-	// Outermost, so that a credential plugin may fetch another token for each try.
+	// Outermost, so that a credential plugin can fetch a new token for each try.
 	shared.Transport = &refusalTransport{next: askFirst{shared.Transport}, patience: c.patience, confirm: c.may}
 	if c.core, err = kubernetes.NewForConfigAndClient(config, shared); err != nil {
 		return nil, kubeerr.Usage(err)
@@ -171,7 +171,7 @@ func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// serviceAccountFile is where a pod finds its token, by client-go's rule for in-cluster configurations.
+// serviceAccountFile is a pod's token file, as client-go's in-cluster configuration has it.
 const serviceAccountFile = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 // Inside reports whether this process is a pod of the Kubernetes cluster that it talks to, so that cluster DNS names

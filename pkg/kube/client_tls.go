@@ -15,7 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
-// caKey is where the secrets of cert-manager, and of TiDB Operator's documentation, have the CA's certificate.
+// caKey is the CA certificate's key in secrets of cert-manager and in TiDB Operator's documentation.
 const caKey = "ca.crt"
 
 // ClientTLS returns the client's TLS configuration for PD and the stores, from the cluster's secret
@@ -28,25 +28,25 @@ func (c *Client) ClientTLS(ctx context.Context, name cluster.Name) (*tls.Config,
 	wrapped := kubeerr.Wrap(err, op, target)
 	switch {
 	case apierrors.IsNotFound(err) && failure.Is(wrapped, failure.NotFound):
-		return nil, failure.New(failure.Unready, op, target, "the cluster has TLS, and the secret does not exist").
-			WithHint("issue a client certificate into it (docs/tls.md), or give files by --ca, --cert and --key")
+		return nil, failure.New(failure.Unready, op, target, "the cluster uses TLS, but the secret does not exist").
+			WithHint("issue a client certificate into it (docs/tls.md), or use --ca, --cert and --key")
 	case apierrors.IsForbidden(err) && failure.Is(wrapped, failure.Denied):
 		return nil, failure.New(failure.Denied, op, target, "%w", failure.Remote(err)).
-			WithHint("grant get secrets with resourceNames [%s] in namespace %s (manifests/rbac-tls.yaml), or give "+
-				"files by --ca, --cert and --key", secret, name.Namespace)
+			WithHint("grant get secrets with resourceNames [%s] in namespace %s (manifests/rbac-tls.yaml), or use "+
+				"--ca, --cert and --key", secret, name.Namespace)
 	case err != nil:
 		return nil, wrapped
 	}
 	cfg, why := clientTLS(found.Data)
 	if why != "" {
 		return nil, failure.New(failure.Unready, op, target, "%s", why).
-			WithHint("issue the certificate again (docs/tls.md), or give files by --ca, --cert and --key")
+			WithHint("reissue the certificate (docs/tls.md), or use --ca, --cert and --key")
 	}
 	return cfg, nil
 }
 
-// clientTLS reads the keys of a secret, or returns why it cannot, in its own words: a parser's message may quote its
-// input.
+// clientTLS reads the keys of a secret, or returns why it cannot. It never passes on a parser's error, which may quote
+// its input.
 func clientTLS(data map[string][]byte) (cfg *tls.Config, why string) {
 	for _, key := range []string{caKey, corev1.TLSCertKey, corev1.TLSPrivateKeyKey} {
 		if len(data[key]) == 0 {

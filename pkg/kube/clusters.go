@@ -21,7 +21,7 @@ func (c *Client) Cluster(ctx context.Context, name cluster.Name) (TidbCluster, e
 	return tc, err
 }
 
-// readCluster returns spec.tikv.config, too.
+// readCluster also returns spec.tikv.config.
 func (c *Client) readCluster(ctx context.Context, name cluster.Name) (TidbCluster, any, error) {
 	o, err := c.getCluster(ctx, name)
 	if err != nil {
@@ -30,7 +30,7 @@ func (c *Client) readCluster(ctx context.Context, name cluster.Name) (TidbCluste
 	return operator1.Read(name, o)
 }
 
-// instance is TidbCluster.Instance; that of a cluster that does not exist is its name.
+// instance returns TidbCluster.Instance, or the name if the cluster does not exist.
 func (c *Client) instance(ctx context.Context, name cluster.Name) (string, error) {
 	o, err := c.dynamic.Resource(operator1.Resource()).Namespace(name.Namespace).
 		Get(ctx, name.Name, metav1.GetOptions{})
@@ -43,7 +43,7 @@ func (c *Client) instance(ctx context.Context, name cluster.Name) (string, error
 	return operator1.Instance(o), nil
 }
 
-// getCluster reads the object; a missing one is NotFound with the names that exist in the hint.
+// getCluster reads the object; a missing one is NotFound, with the existing names in the hint.
 func (c *Client) getCluster(ctx context.Context, name cluster.Name) (*unstructured.Unstructured, error) {
 	api := c.dynamic.Resource(operator1.Resource()).Namespace(name.Namespace)
 	o, err := api.Get(ctx, name.Name, metav1.GetOptions{})

@@ -17,18 +17,18 @@ type CrashLoop struct {
 	Pod      string
 	Ordinal  int
 	Restarts int
-	// LastWords is why TiKV ended, in its own words on one line; "" if its log is unreadable.
+	// LastWords is TiKV's last log message on why it exited, on one line; "" if its log is unreadable.
 	LastWords string
 }
 
 const (
-	// logTail bounds what is read of a log: a FATAL line of TiKV has a backtrace of some kilobytes.
+	// logTail and logBytes bound how much of a log is read: a FATAL line of TiKV has a backtrace of some kilobytes.
 	logTail  = int64(100)
 	logBytes = int64(256 << 10)
 )
 
-// CrashLoops lists the TiKV pods that do not run now and were restarted at least so many times. The kubelet waits 10 s
-// before the first restart, and twice as long before each one after: the fourth comes after two and a half minutes.
+// CrashLoops lists the TiKV pods that are not running and have restarted at least this often. The kubelet waits 10 s
+// before the first restart and doubles that each time: the fourth comes after two and a half minutes.
 func (c *Client) CrashLoops(ctx context.Context, name cluster.Name, restarts int) ([]CrashLoop, error) {
 	instance, err := c.instance(ctx, name)
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *Client) CrashLoops(ctx context.Context, name cluster.Name, restarts int
 	return found, nil
 }
 
-// endedTiKV is the status of the pod's TiKV container if it has ended and waits for its next start.
+// endedTiKV returns the status of the pod's TiKV container, and whether it has exited and waits for its next start.
 func endedTiKV(pod *corev1.Pod) (corev1.ContainerStatus, bool) {
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.Name == operator1.TiKV {
@@ -64,7 +64,7 @@ func endedTiKV(pod *corev1.Pod) (corev1.ContainerStatus, bool) {
 	return corev1.ContainerStatus{}, false
 }
 
-// lastWords reads why TiKV ended from the log of the last ended process. Best effort.
+// lastWords reads why TiKV exited from the log of its last process. Best effort.
 func (c *Client) lastWords(ctx context.Context, pod *corev1.Pod) string {
 	ctx = context.WithValue(ctx, optional{}, true)
 	for _, previous := range []bool{true, false} {
@@ -79,8 +79,8 @@ func (c *Client) lastWords(ctx context.Context, pod *corev1.Pod) string {
 	return ""
 }
 
-// wordsOf is the last line of a TiKV log that says why it ended: the last FATAL, else the last ERROR, else the last
-// one, without its time and backtrace.
+// wordsOf returns the line of a TiKV log that best explains its exit: the last FATAL, else the last ERROR, else the
+// last line, without time and backtrace.
 func wordsOf(log string) string {
 	var last [3]string
 	for line := range strings.Lines(log) {

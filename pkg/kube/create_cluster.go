@@ -16,8 +16,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
-// CreateCluster makes the target in recovery mode. Claims that an earlier cluster of the name left behind
-// are a Conflict too: PD would start on the old one's data.
+// CreateCluster creates the target in recovery mode. Claims left by an earlier cluster of the same name are a Conflict
+// too: PD would start on that cluster's data.
 func (c *Client) CreateCluster(ctx context.Context, source json.RawMessage, to Target) error {
 	const op = "create tidbcluster"
 	made, err := operator1.Make(source, to)
@@ -51,7 +51,7 @@ func (c *Client) CreateCluster(ctx context.Context, source json.RawMessage, to T
 	return runmark.CheckMade(found, run, op, target.String())
 }
 
-// checkLeftovers refuses a name whose claims still exist. At this point the run has made none yet.
+// checkLeftovers rejects a name that still has claims. The run itself has not made any yet.
 func (c *Client) checkLeftovers(ctx context.Context, target cluster.Name) error {
 	list, err := c.claimsOf(ctx, target)
 	if err != nil || len(list) == 0 {
@@ -59,7 +59,7 @@ func (c *Client) checkLeftovers(ctx context.Context, target cluster.Name) error 
 	}
 	names := claimNames(list)
 	return failure.New(failure.Conflict, "create tidbcluster", target.String(),
-		"%d claims of an earlier cluster of this name exist, %s the first", len(names), names[0]).
+		"%d claims of an earlier cluster of this name exist, the first is %s", len(names), names[0]).
 		WithHint("choose another target name, or delete them: kubectl -n %s delete pvc %s", target.Namespace,
 			strings.Join(names, " "))
 }

@@ -19,11 +19,11 @@ import (
 
 const (
 	ebsDriver = "ebs.csi.aws.com"
-	// autoModeDriver is that of EKS Auto Mode, whose nodes attach the volumes of no other
+	// autoModeDriver is EKS Auto Mode's, whose nodes attach only its volumes
 	// (https://docs.aws.amazon.com/eks/latest/userguide/create-storage-class.html).
 	autoModeDriver = "ebs.csi.eks.amazonaws.com"
-	// The in-tree driver is EBS' own by another name since Kubernetes 1.23, and a class without a provisioner only
-	// names volumes that somebody made.
+	// The in-tree driver has been an alias of the EBS CSI driver since Kubernetes 1.23, and a class without a
+	// provisioner only refers to existing volumes.
 	inTreeDriver  = "kubernetes.io/aws-ebs"
 	noProvisioner = "kubernetes.io/no-provisioner"
 
@@ -32,7 +32,7 @@ const (
 
 func isEBSDriver(name string) bool { return name == ebsDriver || name == autoModeDriver }
 
-// sourceDriver is the CSI driver of a volume of the source; an in-tree volume is EBS' own driver's.
+// sourceDriver returns the CSI driver of a volume of the source: the EBS CSI driver for an in-tree volume.
 func sourceDriver(pv *corev1.PersistentVolumeSpec) string {
 	if pv.CSI != nil && isEBSDriver(pv.CSI.Driver) {
 		return pv.CSI.Driver
@@ -40,7 +40,7 @@ func sourceDriver(pv *corev1.PersistentVolumeSpec) string {
 	return ebsDriver
 }
 
-// foreignDriver names what made a volume that is not on EBS, or has no id of EBS.
+// foreignDriver describes a volume that is not on EBS, or has no EBS volume id.
 func foreignDriver(pv *corev1.PersistentVolume) string {
 	switch spec := pv.Spec; {
 	case spec.CSI != nil && isEBSDriver(spec.CSI.Driver):
@@ -49,13 +49,13 @@ func foreignDriver(pv *corev1.PersistentVolume) string {
 	case spec.CSI != nil:
 		return "a volume of " + spec.CSI.Driver
 	case spec.AWSElasticBlockStore != nil:
-		return fmt.Sprintf("one of the in-tree driver with the id %q, where vol-… is expected",
+		return fmt.Sprintf("a volume of the in-tree driver with the id %q, where vol-… is expected",
 			spec.AWSElasticBlockStore.VolumeID)
 	}
-	return "one without a CSI driver"
+	return "a volume without a CSI driver"
 }
 
-// restoredFor is restoredObjects with the driver of the target.
+// restoredFor is restoredObjects with the target's driver.
 func (c *Client) restoredFor(
 	ctx context.Context, v RestoredVolume,
 ) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
@@ -68,7 +68,7 @@ func (c *Client) restoredFor(
 		return nil, nil, err
 	}
 	pv.Spec.CSI.Driver = driver
-	// The driver that is named there is the one that deletes the volume, should the PV's policy ever say so.
+	// The driver in these annotations deletes the volume if the PV's policy ever becomes Delete.
 	for _, annotations := range []map[string]string{pv.Annotations, pvc.Annotations} {
 		for _, key := range []string{
 			provisionedByKey, "volume.kubernetes.io/storage-provisioner",
@@ -82,8 +82,8 @@ func (c *Client) restoredFor(
 	return pvc, pv, nil
 }
 
-// targetDriver returns the driver of the target's StorageClass, with which its nodes attach volumes; without one it is
-// the source's. A class of a driver other than EBS's is Unready.
+// targetDriver returns the CSI driver of the target's StorageClass, which attaches its volumes, or the source's driver
+// without one. A class of a driver other than EBS's is Unready.
 func (c *Client) targetDriver(ctx context.Context, class *string, source string) (string, error) {
 	const op = "check storage class"
 	if class == nil || *class == "" {
@@ -108,8 +108,9 @@ func (c *Client) targetDriver(ctx context.Context, class *string, source string)
 		driver = ""
 	default:
 		return "", failure.New(failure.Unready, op, *class,
-			"its provisioner is %s, and restored volumes are EBS volumes", driver).
-			WithHint("give the target's TiKV a StorageClass of %s or, on EKS Auto Mode, %s", ebsDriver, autoModeDriver)
+			"its provisioner is %s, but restored volumes are EBS volumes", driver).
+			WithHint("use a StorageClass of %s or, on EKS Auto Mode, %s for the target's TiKV", ebsDriver,
+				autoModeDriver)
 	}
 	c.drivers.Store(*class, driver)
 	return orSource(driver, source), nil
@@ -122,7 +123,7 @@ func orSource(driver any, source string) string {
 	return source
 }
 
-// checkDrivers refuses a target whose volumes would be of several drivers: a node attaches those of one.
+// checkDrivers rejects a target whose volumes would have several drivers: a node attaches volumes of only one.
 func (c *Client) checkDrivers(ctx context.Context, volumes []RestoredVolume) error {
 	var mu sync.Mutex
 	classes := map[string][]string{}
@@ -152,7 +153,7 @@ func (c *Client) checkDrivers(ctx context.Context, volumes []RestoredVolume) err
 		mix = append(mix, driver+" (StorageClass "+strings.Join(classes[driver], ", ")+")")
 	}
 	return failure.New(failure.Unready, "check storage classes", volumes[0].Cluster.String(),
-		"its TiKV volumes are of several CSI drivers: %s", strings.Join(mix, ", ")).
-		WithHint("make StorageClasses of one driver in the target's Kubernetes cluster: a node attaches the volumes " +
-			"of one")
+		"its TiKV volumes would have several CSI drivers: %s", strings.Join(mix, ", ")).
+		WithHint("use StorageClasses of one driver in the target's Kubernetes cluster: a node attaches volumes of " +
+			"only one")
 }

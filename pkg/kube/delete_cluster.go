@@ -20,12 +20,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// DeleteCluster takes a target away again: the TidbCluster, then its StatefulSets with their pods, then its claims and
-// the run's PVs, whose EBS volumes stay. In that order: a StatefulSet that lives makes a deleted claim again, and the
-// CSI driver a new volume for it. It returns when all of it is gone. A target that is gone already is no error, and
-// what an interrupted call left behind is deleted. One that serves is a Conflict and stays, as another process of the
-// run may have finished it: it runs TiDB, or has left recovery mode. left says that the caller itself did the latter.
-// Transient errors are retried until ctx ends.
+// DeleteCluster deletes a target: the TidbCluster, then its StatefulSets with their pods, then its claims and the run's
+// PVs, whose EBS volumes are kept. The order matters: a live StatefulSet would recreate a deleted claim, and the CSI
+// driver a volume for it. It returns when all of it is gone. A target that is already gone is no error, and leftovers
+// of an interrupted call are deleted. A target that serves is a Conflict and is kept, as another process of the run may
+// have finished it: it runs TiDB, or has left recovery mode. left means that the caller itself took it out of recovery
+// mode. Transient errors are retried until ctx ends.
 func (c *Client) DeleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID, left bool) error {
 	if run == "" {
 		return failure.New(failure.Usage, "delete tidbcluster", name.String(), "the run is not named")
@@ -57,21 +57,21 @@ func (d *deletion) deleteCluster(ctx context.Context) error {
 	return d.deleteThis(ctx, found, asItIs(found))
 }
 
-// deleteThis deletes the TidbCluster that was found, and then what belongs to it.
+// deleteThis deletes the TidbCluster that was found, then everything that belongs to it.
 func (d *deletion) deleteThis(ctx context.Context, found *unstructured.Unstructured, this metav1.DeleteOptions) error {
 	const op = "delete tidbcluster"
 	d.target = found
-	// Claims that the StatefulSets made do not name the run. If this process ends once the cluster is gone, nothing
-	// else distinguishes them from those of an earlier cluster of the name.
+	// Claims made by the StatefulSets are not marked with the run. If this process ends after the cluster is gone,
+	// nothing else would distinguish them from those of an earlier cluster of the same name.
 	if err := d.claimForRun(ctx); err != nil {
 		return err
 	}
-	// with any other the Operator would see it, and make its StatefulSets again
+	// with foreground deletion the Operator would still see the object and recreate its StatefulSets
 	background := metav1.DeletePropagationBackground
 	this.PropagationPolicy = &background
 	err := d.dynamic.Resource(operator1.Resource()).Namespace(d.name.Namespace).Delete(ctx, d.name.Name, this)
 	switch {
-	case apierrors.IsConflict(err): // it changed since: it is read again
+	case apierrors.IsConflict(err): // changed since: read it again
 		return failure.New(failure.Limited, op, d.name.String(), "%w", err)
 	case err != nil && !apierrors.IsNotFound(err):
 		return kubeerr.Wrap(err, op, d.name.String())
@@ -92,9 +92,9 @@ const (
 	maxUndoInterval = 5 * time.Second
 )
 
-// anyTransient reports whether one of the joined errors may be gone at the next try.
+// anyTransient reports whether any of the joined errors is transient.
 func anyTransient(err error) bool {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { // the parts of this very error
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // not errors.As: only this error's own parts
 		return slices.ContainsFunc(joined.Unwrap(), anyTransient)
 	}
 	return failure.Transient(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// DeleteRestored deletes what carries the run; what is gone already is no error. Transient errors are retried
+// DeleteRestored deletes the objects marked with the run; missing ones are no error. Transient errors are retried
 // until ctx ends.
 func (c *Client) DeleteRestored(ctx context.Context, name cluster.Name, run cluster.RunID) error {
 	if run == "" {
@@ -26,7 +26,7 @@ func (c *Client) DeleteRestored(ctx context.Context, name cluster.Name, run clus
 	return untilDone(ctx, func(ctx context.Context) error { return c.deleteRemains(ctx, name, run) })
 }
 
-// Remaining reads the PVs that carry the run though Kubernetes made them, and that it will not delete.
+// Remaining lists the PVs that are marked with the run but were made by Kubernetes, which will not delete them.
 func (c *Client) Remaining(ctx context.Context, name cluster.Name, run cluster.RunID) ([]string, error) {
 	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, runmark.Selector(run))
 	if err != nil {
@@ -44,12 +44,12 @@ func (c *Client) Remaining(ctx context.Context, name cluster.Name, run cluster.R
 	return out, nil
 }
 
-// restored reports whether a restore made the PV for a volume of its own, and not Kubernetes for a claim.
+// restored reports whether a restore made the PV for a restored volume, rather than Kubernetes for a claim.
 func restored(pv *corev1.PersistentVolume) bool {
 	return pv.Annotations[operator1.RestoredVolumeKey] != ""
 }
 
-// deleteRemains deletes the claims and PVs that carry the run. All are tried, whatever fails.
+// deleteRemains deletes the claims and PVs marked with the run. It tries all of them, even after errors.
 func (c *Client) deleteRemains(ctx context.Context, name cluster.Name, run cluster.RunID) error {
 	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, runmark.Selector(run))
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *Client) deleteRemains(ctx context.Context, name cluster.Name, run clust
 					pv.Spec.ClaimRef.Namespace != name.Namespace {
 					return nil
 				}
-				if !restored(&pv) { // it goes with its claim, unless the Operator has put its policy back meanwhile
+				if !restored(&pv) { // deleted with its claim, unless the Operator has reset its policy meanwhile
 					_, err := c.setPolicy(ctx, &pv, corev1.PersistentVolumeReclaimDelete, run)
 					return err
 				}
@@ -86,9 +86,9 @@ func (c *Client) deleteRemains(ctx context.Context, name cluster.Name, run clust
 	)
 }
 
-// deleteClaim deletes a claim, after the policy of its volume was set to what is to become of that: one that a restore
-// made is kept, since the run deletes it itself. One that Kubernetes made for the claim is deleted with it: it is of
-// no use without the cluster, and nobody else would find it. It carries the run from then on.
+// deleteClaim deletes a claim after setting its volume's reclaim policy: a volume made by a restore is retained, since
+// the run deletes it itself. One made by Kubernetes for the claim is deleted with it: it is useless without the
+// cluster, and nothing else would find it. The PV is marked with the run from then on.
 func (c *Client) deleteClaim(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, run cluster.RunID,
 ) error {
@@ -105,9 +105,9 @@ func (c *Client) deleteClaim(
 	return gone("delete claim", claim.Name, api.Delete(ctx, claim.Name, onlyThis(claim.UID)))
 }
 
-// deleteVolume deletes a PV and keeps its EBS volume, which the run deletes itself. With any policy but Retain, as the
-// Operator sets it by spec.pvReclaimPolicy, Kubernetes would delete that too: the policy is Retain when the PV goes,
-// or it stays.
+// deleteVolume deletes a PV but keeps its EBS volume, which the run deletes itself. With any policy but Retain, such as
+// the Operator sets from spec.pvReclaimPolicy, Kubernetes would delete that too, so the PV is deleted only while its
+// policy is Retain.
 func (c *Client) deleteVolume(ctx context.Context, pv *corev1.PersistentVolume) error {
 	const op = "delete persistent volume"
 	now, err := c.setPolicy(ctx, pv, corev1.PersistentVolumeReclaimRetain, cluster.RunID(pv.Annotations[runmark.Key]))
@@ -117,13 +117,13 @@ func (c *Client) deleteVolume(ctx context.Context, pv *corev1.PersistentVolume) 
 	this := onlyThis(now.UID)
 	this.Preconditions.ResourceVersion = &now.ResourceVersion
 	err = gone(op, pv.Name, c.core.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, this))
-	if failure.Is(err, failure.Conflict) { // changed since: its policy is read again
+	if failure.Is(err, failure.Conflict) { // changed since: read its policy again
 		return failure.New(failure.Limited, op, pv.Name, "%w", err)
 	}
 	return err
 }
 
-// setPolicy writes the reclaim policy and the run on a PV, and returns it as it is then; nil if it is gone.
+// setPolicy sets the reclaim policy of a PV, marks it with the run, and returns the result; nil if it is gone.
 func (c *Client) setPolicy(
 	ctx context.Context, pv *corev1.PersistentVolume, policy corev1.PersistentVolumeReclaimPolicy, run cluster.RunID,
 ) (*corev1.PersistentVolume, error) {

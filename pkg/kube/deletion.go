@@ -20,25 +20,25 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// deletion removes one target of a run, in as many tries as it needs.
+// deletion removes a target of a run, in as many tries as it takes.
 type deletion struct {
 	*Client
 	name cluster.Name
 	run  cluster.RunID
-	left bool // recovery mode, by the caller: that it is out of it does not say that it serves
-	// target is the TidbCluster as it was found, and nil if it was gone before the first try: then what does not carry
-	// the run cannot be distinguished from what somebody else made under the name, and stays.
+	left bool // recovery mode, by the caller: then being out of it does not mean that the cluster serves
+	// target is the TidbCluster that was found, nil if it was gone before the first try: then objects not marked with
+	// the run may be someone else's with the same name, and are kept.
 	target *unstructured.Unstructured
 }
 
-// deleteRest deletes what the TidbCluster leaves once it is gone. Each call goes as far as it can: what has to go first
-// and is still there is Limited, and the caller tries again.
+// deleteRest deletes what remains after the TidbCluster. Each call gets as far as it can: it is Limited while something
+// that must go first is still there, and the caller tries again.
 func (d *deletion) deleteRest(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
 		d.clusterGone, d.deleteSets, d.podsGone, d.claimForRun,
 		func(ctx context.Context) error { return d.deleteRemains(ctx, d.name, d.run) },
 		d.remainsGone,
-		d.deleteSets, // one that a step of the Operator made, which was under way when the TidbCluster went
+		d.deleteSets, // recreated by an Operator sync that was in progress when the TidbCluster went
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -47,8 +47,7 @@ func (d *deletion) deleteRest(ctx context.Context) error {
 	return nil
 }
 
-// clusterGone waits for the finalizers of the TidbCluster: as long as it is there the Operator makes its StatefulSets
-// again.
+// clusterGone waits for the TidbCluster's finalizers: while it exists, the Operator recreates its StatefulSets.
 func (d *deletion) clusterGone(ctx context.Context) error {
 	found, err := d.getCluster(ctx, d.name)
 	switch {
@@ -57,19 +56,19 @@ func (d *deletion) clusterGone(ctx context.Context) error {
 	case err != nil:
 		return err
 	case d.target != nil && found.GetUID() != d.target.GetUID():
-		return runmark.CheckMade(found, "", "delete tidbcluster", d.name.String()) // somebody made it again
+		return runmark.CheckMade(found, "", "delete tidbcluster", d.name.String()) // it was recreated
 	}
 	return d.still("TidbCluster", []string{d.name.Name})
 }
 
-// deleteSets deletes the target's StatefulSets, each after its pods, unless the garbage collector was faster.
+// deleteSets deletes the target's StatefulSets, pods first, unless the garbage collector was faster.
 func (d *deletion) deleteSets(ctx context.Context) error {
 	api := d.core.AppsV1().StatefulSets(d.name.Namespace)
 	list, err := api.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return kubeerr.Wrap(err, "list statefulsets", d.name.String())
 	}
-	if d.target == nil { // whose they are the name says alone: not those of a cluster that was made since
+	if d.target == nil { // only the name identifies them: spare those of a cluster created since
 		if err := d.clusterGone(ctx); err != nil {
 			return err
 		}
@@ -83,7 +82,7 @@ func (d *deletion) deleteSets(ctx context.Context) error {
 		this := onlyThis(s.UID)
 		this.PropagationPolicy = &foreground
 		err := api.Delete(ctx, s.Name, this)
-		if apierrors.IsConflict(err) { // another one of the name: the next try looks whose it is
+		if apierrors.IsConflict(err) { // another one of the same name: the next try checks its owner
 			return nil
 		}
 		return gone("delete statefulset", s.Namespace+"/"+s.Name, err)
@@ -94,14 +93,14 @@ func (d *deletion) deleteSets(ctx context.Context) error {
 	return d.still("statefulset", names(own))
 }
 
-// owns reports whether the target's TidbCluster is the owner. Once that is gone every owner of the name is.
+// owns reports whether the target's TidbCluster owns the object. If it was already gone, any owner of its name counts.
 func (d *deletion) owns(o metav1.Object) bool {
 	owner := metav1.GetControllerOf(o)
 	return owner != nil && owner.Kind == "TidbCluster" && owner.Name == d.name.Name &&
 		(d.target == nil || owner.UID == d.target.GetUID())
 }
 
-// podsGone waits for the pods of the target's StatefulSets: until they are gone they use its claims.
+// podsGone waits for the pods of the target's StatefulSets, which use its claims.
 func (d *deletion) podsGone(ctx context.Context) error {
 	list, err := d.core.CoreV1().Pods(d.name.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -114,8 +113,8 @@ func (d *deletion) podsGone(ctx context.Context) error {
 	})))
 }
 
-// unmarked lists the target's claims that do not carry the run: those of its instance, with the name that one of its
-// StatefulSets would give, and not older than it.
+// unmarked lists the target's claims that are not marked with the run: those of its instance, named as by one of its
+// StatefulSets, and not older than it.
 func (d *deletion) unmarked(ctx context.Context) ([]corev1.PersistentVolumeClaim, error) {
 	if d.target == nil {
 		return nil, nil
@@ -130,14 +129,14 @@ func (d *deletion) unmarked(ctx context.Context) ([]corev1.PersistentVolumeClaim
 	}), nil
 }
 
-// claimedFor reports whether a claim was made for this very TidbCluster: never one that was there before it.
+// claimedFor reports whether a claim was made for this very TidbCluster, and so is not older than it.
 func claimedFor(tc *unstructured.Unstructured, claim *corev1.PersistentVolumeClaim) bool {
 	made, since := claim.GetCreationTimestamp(), tc.GetCreationTimestamp()
 	return claim.Labels[operator1.InstanceLabel] == operator1.Instance(tc) && !made.Before(&since) &&
 		operator1.MadeForPod(tc.GetName()).MatchString(claim.Name)
 }
 
-// remainsGone waits until no claim and no PV carries the run any more.
+// remainsGone waits until no claim or PV is marked with the run.
 func (d *deletion) remainsGone(ctx context.Context) error {
 	list, err := d.core.CoreV1().PersistentVolumeClaims(d.name.Namespace).List(ctx, runmark.Selector(d.run))
 	if err != nil {
@@ -163,7 +162,7 @@ func (d *deletion) remainsGone(ctx context.Context) error {
 	return d.still("persistent volume", left)
 }
 
-// made reports whether a PV carries the run and is reserved for a claim of the target's namespace.
+// made reports whether a PV is marked with the run and reserved for a claim in the target's namespace.
 func (d *deletion) made(pv *corev1.PersistentVolume) bool {
 	return runmark.MadeBy(pv, d.run) && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == d.name.Namespace
 }
@@ -180,7 +179,7 @@ func (d *deletion) still(kind string, left []string) error {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return failure.New(failure.Limited, "delete tidbcluster", d.name.String(), "still there: %s %s", kind, text).
-		WithHint("see what keeps it: kubectl -n %s describe %s; then run it again", d.name.Namespace,
+		WithHint("find out what blocks its deletion: kubectl -n %s describe %s; then run it again", d.name.Namespace,
 			strings.ReplaceAll(strings.ToLower(kind), " ", ""))
 }
 

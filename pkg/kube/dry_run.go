@@ -17,10 +17,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// DryRun asks the API server for everything that CreateCluster and BindVolume will make, without making it, so that
-// quotas, policies, webhooks and the namespace are asked before anything is there. It finds claims that an earlier
-// cluster left behind, StorageClasses and TLS secrets that are missing, and quotas that are too small for all of it
-// together. exists says that somebody else made the cluster.
+// DryRun makes everything that CreateCluster and BindVolume will create as server-side dry runs, so that quotas,
+// policies, webhooks and the namespace are checked before anything exists. It finds claims left by an earlier cluster,
+// missing StorageClasses and TLS secrets, and quotas too small for the total. exists means that the cluster was created
+// by others.
 func (c *Client) DryRun(
 	ctx context.Context, source json.RawMessage, to Target, volumes []RestoredVolume, exists bool,
 ) error {
@@ -69,7 +69,7 @@ func (c *Client) DryRun(
 // tried makes a creation a dry run.
 func tried() metav1.CreateOptions { return metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}} }
 
-// unlessThere leaves objects that exist to those who make them: they see whose they are.
+// unlessThere ignores existing objects: the methods that create them check whose they are.
 func unlessThere(err error, op, target string) error {
 	if apierrors.IsAlreadyExists(err) {
 		return nil
@@ -77,7 +77,7 @@ func unlessThere(err error, op, target string) error {
 	return kubeerr.Wrap(err, op, target)
 }
 
-// checkClasses refuses a spec that names StorageClasses which do not exist: claims of PD would wait for ever.
+// checkClasses rejects a spec with missing StorageClasses: PD's claims would stay Pending forever.
 func (c *Client) checkClasses(ctx context.Context, spec map[string]any) error {
 	classes := map[string]string{}
 	findClasses(spec, "spec", classes)
@@ -85,7 +85,7 @@ func (c *Client) checkClasses(ctx context.Context, spec map[string]any) error {
 		func(ctx context.Context, _ int, name string) error {
 			_, err := c.core.StorageV1().StorageClasses().Get(ctx, name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
-				return failure.New(failure.Unready, "check storage class", name, "it does not exist, and %s names it",
+				return failure.New(failure.Unready, "check storage class", name, "it does not exist, but %s names it",
 					classes[name]).
 					WithHint("create the StorageClass %s in this Kubernetes cluster", name)
 			}
@@ -93,7 +93,7 @@ func (c *Client) checkClasses(ctx context.Context, spec map[string]any) error {
 		})
 }
 
-// findClasses collects the StorageClasses of a spec, each with the path of one place that names it.
+// findClasses collects the StorageClasses of a spec, each with the path of one field that names it.
 func findClasses(value any, path string, into map[string]string) {
 	switch v := value.(type) {
 	case []any:

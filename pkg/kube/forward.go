@@ -10,11 +10,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
-// upgradePatience is how long the refusal of a port forward is repeated: less than the time that a dial of PD has in
-// all, so that the refusal is what the caller sees.
+// upgradePatience is how long a refused port forward is retried: less than the timeout of a dial of PD, so that the
+// caller sees the refusal.
 const upgradePatience = time.Second
 
-// Forward makes a forwarder with the client's credentials. Its Close ends it. It contacts nobody.
+// Forward makes a forwarder with the client's credentials, without contacting the server. Close ends it.
 func (c *Client) Forward() (*forward.Forwarder, error) {
 	transport, err := c.upgradeTransport()
 	if err != nil {
@@ -23,8 +23,8 @@ func (c *Client) Forward() (*forward.Forwarder, error) {
 	return forward.New(forward.Config{Core: c.core, Upgrades: transport, REST: c.config}), nil
 }
 
-// upgradeTransport is for requests that turn their connection into one of streams: with HTTP/1.1, and the credentials,
-// proxy and TLS of all other requests.
+// upgradeTransport is for requests that upgrade their connection: HTTP/1.1, with the credentials, proxy and TLS of all
+// other requests.
 func (c *Client) upgradeTransport() (http.RoundTripper, error) {
 	plain := rest.CopyConfig(c.config)
 	plain.NextProtos = []string{"http/1.1"} // an HTTP/2 connection cannot be upgraded

@@ -21,7 +21,7 @@ func ParseSelector(text string) (matches func(labels map[string]string) bool, er
 }
 
 // ParseJSONPath reads a template as kubectl's -o jsonpath does, with its short forms "x.y" and ".x.y" for "{.x.y}".
-// Fields that a value does not have print nothing.
+// Missing fields print nothing.
 func ParseJSONPath(text string) (fill func(w io.Writer, value any) error, err error) {
 	if text != "" && !strings.Contains(text, "{") {
 		text = "{." + strings.TrimPrefix(text, ".") + "}"
@@ -33,7 +33,7 @@ func ParseJSONPath(text string) (fill func(w io.Writer, value any) error, err er
 	return p.Execute, nil
 }
 
-// Contexts lists the contexts of a kubeconfig, or for an empty path of those that kubectl would read, in order.
+// Contexts lists the contexts of a kubeconfig in order; an empty path means the files that kubectl would read.
 func Contexts(kubeconfig string) ([]string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig

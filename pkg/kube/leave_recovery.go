@@ -16,8 +16,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// LeaveRecovery clears recovery mode and deletes the TiKV pods that ran in it. Calling it again deletes only those of
-// them that are still there. It does not wait for the new pods.
+// LeaveRecovery clears recovery mode and deletes the TiKV pods that ran in it. A repeated call deletes only the
+// remaining ones of them. It does not wait for the new pods.
 func (c *Client) LeaveRecovery(ctx context.Context, name cluster.Name) error {
 	const op = "leave recovery mode"
 	instance, err := c.instance(ctx, name)
@@ -45,8 +45,8 @@ func (c *Client) LeaveRecovery(ctx context.Context, name cluster.Name) error {
 	return kubeerr.Wrap(c.deleteEachPod(ctx, restarted), op, name.String())
 }
 
-// StartTiDB puts the number of TiDB servers back that CreateCluster took. It changes nothing where it took none: in a
-// target of somebody else, and when it is called again.
+// StartTiDB restores the number of TiDB replicas, which CreateCluster set to 0. It does nothing to a target created by
+// others, or when repeated.
 func (c *Client) StartTiDB(ctx context.Context, name cluster.Name) error {
 	return c.updateCluster(ctx, name, "start tidb", operator1.StartTiDB)
 }
@@ -58,7 +58,7 @@ func (c *Client) deleteEachPod(ctx context.Context, list []corev1.Pod) error {
 	})
 }
 
-// deletePod deletes a pod if it is still that one; one that is gone is fine.
+// deletePod deletes the pod with this uid; a missing one is no error.
 func (c *Client) deletePod(ctx context.Context, namespace, name string, uid types.UID) error {
 	err := c.core.CoreV1().Pods(namespace).
 		Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})

@@ -15,7 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
-// Leftover reads the TidbCluster, and the claims and PVs that carry the run.
+// Leftover reads the TidbCluster, and the claims and PVs marked with the run.
 func (c *Client) Leftover(ctx context.Context, name cluster.Name, run cluster.RunID) (RestoreLeftover, error) {
 	out := RestoreLeftover{Cluster: name, Run: run}
 	if run == "" {
@@ -57,8 +57,8 @@ func (c *Client) Leftover(ctx context.Context, name cluster.Name, run cluster.Ru
 	return out, nil
 }
 
-// leftClaims are those that carry the run, and those that the StatefulSets of a cluster made that the run made; bound
-// are Leftover.Bound.
+// leftClaims returns the claims marked with the run, and those made by the StatefulSets of the run's own cluster. bound
+// is RestoreLeftover.Bound.
 func (c *Client) leftClaims(
 	ctx context.Context, name cluster.Name, run cluster.RunID, own *unstructured.Unstructured,
 ) (left []string, bound map[string]string, err error) {
@@ -75,8 +75,8 @@ func (c *Client) leftClaims(
 	})), bound, nil
 }
 
-// DeleteLeftover asks for the deletion of the very object that was checked: if anything of it changes in between, it is
-// checked again.
+// DeleteLeftover deletes exactly the version of the object that it checked: if it changes in between, it is checked
+// again.
 func (c *Client) DeleteLeftover(ctx context.Context, found RestoreLeftover) error {
 	const op = "delete what a restore left"
 	name, run := found.Cluster, found.Run
@@ -92,7 +92,7 @@ func (c *Client) DeleteLeftover(ctx context.Context, found RestoreLeftover) erro
 		case err != nil:
 			return err
 		case !runmark.MadeBy(tc, run) && found.UID != "", runmark.MadeBy(tc, run) && string(tc.GetUID()) != found.UID:
-			return failure.New(failure.Conflict, op, name.String(), "the TidbCluster was made again since")
+			return failure.New(failure.Conflict, op, name.String(), "the TidbCluster was recreated since")
 		case !runmark.MadeBy(tc, run):
 			if why := operator1.MayUse(tc); why != "" {
 				return failure.New(failure.Conflict, op, name.String(), "%s", why)
@@ -106,14 +106,14 @@ func (c *Client) DeleteLeftover(ctx context.Context, found RestoreLeftover) erro
 	})
 }
 
-// asItIs allows a deletion only of this object in this version.
+// asItIs allows the deletion of only this version of the object.
 func asItIs(o *unstructured.Unstructured) metav1.DeleteOptions {
 	options, version := onlyThis(o.GetUID()), o.GetResourceVersion()
 	options.Preconditions.ResourceVersion = &version
 	return options
 }
 
-// MadeForTarget lists the EBS volumes that are bound to claims of the cluster and that no restore made: PD's.
+// MadeForTarget lists the EBS volumes bound to the cluster's claims that were not made by a restore: PD's.
 func (c *Client) MadeForTarget(ctx context.Context, name cluster.Name, run cluster.RunID) ([]cluster.VolumeID, error) {
 	tc, err := c.getCluster(ctx, name)
 	if err != nil {

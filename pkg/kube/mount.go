@@ -12,8 +12,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
-// mount follows a claim to its EBS volume. why says what is missing on the way. The volume has to name the
-// claim by namespace, name and uid: one of another namespace, or a released one, may have the same name.
+// mount follows a claim to its EBS volume. why is what is missing on the way. The volume must refer to the claim by
+// namespace, name and uid: one in another namespace, or a released one, may have the same name.
 func (f *podObjects) mount(claim, mountPath, namespace string) (m Mount, why string, err error) {
 	pvc := f.claims[claim]
 	if pvc == nil {
@@ -41,7 +41,7 @@ func (f *podObjects) mount(claim, mountPath, namespace string) (m Mount, why str
 	m = Mount{
 		Role: role, MountPath: mountPath, PVC: claim, PV: pv.Name, Volume: volume, Class: pv.Spec.StorageClassName,
 	}
-	// The kind is not in the items of a list; the manifest's reader wants it.
+	// Items of a list have no kind, but readers of the manifest need it.
 	pvc.APIVersion, pvc.Kind = "v1", "PersistentVolumeClaim"
 	pv.APIVersion, pv.Kind = "v1", "PersistentVolume"
 	if m.Claim, err = json.Marshal(pvc); err == nil {
@@ -50,8 +50,7 @@ func (f *podObjects) mount(claim, mountPath, namespace string) (m Mount, why str
 	return m, "", failure.Wrap(err, failure.Corrupt, "encode claim", claim)
 }
 
-// volumeOf is the EBS volume behind a PV, of a CSI driver of EBS or of the old in-tree one
-// ("aws://us-west-2a/vol-0abc").
+// volumeOf returns the EBS volume of a PV, of an EBS CSI driver or the old in-tree one ("aws://us-west-2a/vol-0abc").
 func volumeOf(pv *corev1.PersistentVolume) cluster.VolumeID {
 	id := ""
 	switch {

@@ -25,13 +25,13 @@ func TestMount_EachDriver(t *testing.T) {
 		}, "vol-0c", ""},
 		"in-tree, an id of no volume": {corev1.PersistentVolumeSource{
 			AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://us-west-2a/disk-0c"},
-		}, "", `is bound to pv, which is not an EBS volume but one of the in-tree driver with the id "aws://us-west-2a/disk-0c", where vol-… is expected`},
+		}, "", `is bound to pv, which is not an EBS volume but a volume of the in-tree driver with the id "aws://us-west-2a/disk-0c", where vol-… is expected`},
 		"EBS' own, an id of no volume": {csi("ebs.csi.aws.com", "disk-0a"), "", `is bound to pv, which is not an EBS volume but a volume of ebs.csi.aws.com with the id "disk-0a", where vol-… is expected`},
 		"in-tree, of another cloud": {corev1.PersistentVolumeSource{
 			GCEPersistentDisk: &corev1.GCEPersistentDiskVolumeSource{PDName: "d"},
-		}, "", "is bound to pv, which is not an EBS volume but one without a CSI driver"},
+		}, "", "is bound to pv, which is not an EBS volume but a volume without a CSI driver"},
 		"another driver": {csi("efs.csi.aws.com", "fs-0d"), "", "is bound to pv, which is not an EBS volume but a volume of efs.csi.aws.com"},
-		"no driver":      {corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}}, "", "is bound to pv, which is not an EBS volume but one without a CSI driver"},
+		"no driver":      {corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}}, "", "is bound to pv, which is not an EBS volume but a volume without a CSI driver"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

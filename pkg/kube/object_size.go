@@ -6,11 +6,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// maxObjectBytes bounds what is written as one object: etcd takes 1.5 MiB in a request, and a restore of
-// many stores shares it.
+// maxObjectBytes bounds an object's size, well below etcd's 1.5 MiB per request.
 const maxObjectBytes = 200 << 10
 
-// checkSize refuses objects that would not fit etcd, before anything is sent.
+// checkSize rejects objects that are too large for etcd before anything is sent.
 func checkSize(o any, target string) error {
 	b, err := json.Marshal(o)
 	if err != nil {

@@ -15,15 +15,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// permission is a verb on a resource that a restore uses; a subresource is behind a slash.
+// permission is a verb on a resource; a subresource follows a slash.
 type permission struct{ verb, group, resource string }
 
-// forwardPermission is what a port forward needs, of SPDY.
+// forwardPermission is what a port forward over SPDY needs.
 func forwardPermission() permission { return permission{"create", "", "pods/portforward"} }
 
-// permissions lists every call of a restore, so that the first one missing is found before anything is made.
-// Only what this package really asks for is here: a role that grants less than this is too small, one that
-// grants more is not needed.
+// permissions lists every permission that a restore uses, so that a missing one is found before anything is created.
+// It has exactly those that this package needs: a role needs no more and no less.
 func permissions() []permission {
 	var all []permission
 	add := func(group, resource string, verbs ...string) {
@@ -53,8 +52,8 @@ func (p permission) String() string {
 	return p.verb + " " + p.resource + "." + p.group
 }
 
-// Allowed asks for every permission of a restore; the first one missing, in a fixed order, is Denied. What is missing
-// is asked for again until it has been missing for as long as a refusal has to stay.
+// Allowed checks every permission of a restore; the first missing one, in a fixed order, is Denied. A missing one is
+// checked again until it has been missing for the client's patience.
 func (c *Client) Allowed(ctx context.Context, namespace string) error {
 	missing := permissions()
 	if c.forwards != nil {
@@ -85,7 +84,7 @@ func (c *Client) Allowed(ctx context.Context, namespace string) error {
 		WithHint("grant %s %s to this user", p, where)
 }
 
-// missing returns those of the permissions that the caller does not have, in their order.
+// missing returns the permissions that the caller lacks, in their order.
 func (c *Client) missing(ctx context.Context, all []permission, namespace string) ([]permission, error) {
 	allowed := make([]bool, len(all))
 	err := parallel.Each(ctx, parallelRequests, all, func(ctx context.Context, i int, p permission) (err error) {
@@ -101,10 +100,10 @@ func (c *Client) missing(ctx context.Context, all []permission, namespace string
 	return none, err
 }
 
-// accessReviews is the resource by which a caller asks what it may do.
+// accessReviews is the resource with which a caller checks its own permissions.
 const accessReviews = "selfsubjectaccessreviews"
 
-// may asks by SelfSubjectAccessReview for one permission.
+// may checks one permission by SelfSubjectAccessReview.
 func (c *Client) may(ctx context.Context, p permission, namespace string) (bool, error) {
 	resource, subresource, _ := strings.Cut(p.resource, "/")
 	attributes := &authv1.ResourceAttributes{Verb: p.verb, Group: p.group, Resource: resource, Subresource: subresource}
@@ -114,12 +113,12 @@ func (c *Client) may(ctx context.Context, p permission, namespace string) (bool,
 	review := &authv1.SelfSubjectAccessReview{Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes}}
 	answer, err := c.core.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
-		return false, kubeerr.Wrap(err, "ask for permission", p.String())
+		return false, kubeerr.Wrap(err, "check permission", p.String())
 	}
 	return answer.Status.Allowed, nil
 }
 
-// Permissions lists what Allowed asks for, as "verb resource", for documentation and roles.
+// Permissions lists what Allowed checks as "verb resource", for documentation and roles.
 func Permissions() []string {
 	all := permissions()
 	names := make([]string, len(all))

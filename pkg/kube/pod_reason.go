@@ -56,7 +56,7 @@ func containerReason(p *corev1.Pod) string {
 	return ""
 }
 
-// conditionReason says which condition of the pod does not hold.
+// conditionReason returns which of the pod's conditions is not met.
 func conditionReason(p *corev1.Pod, warning string) string {
 	scheduled := corev1.PodCondition{}
 	ready := corev1.PodCondition{}

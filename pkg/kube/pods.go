@@ -127,7 +127,7 @@ func fetch[T any](
 	return found, nil
 }
 
-// pod puts together what is known of a pod, and the claims that lead to no EBS volume.
+// pod assembles what is known about a pod, and lists its claims without an EBS volume.
 func (f *podObjects) pod(p *corev1.Pod) (found Pod, unbound []string, err error) {
 	found = Pod{Name: p.Name, Ordinal: ordinalOf(p.Name), Node: p.Spec.NodeName, Ready: isReady(p)}
 	if !found.Ready {
@@ -187,7 +187,7 @@ func mountPaths(p *corev1.Pod) map[string]string {
 	return paths
 }
 
-// ordinalOf is the number at the end of a pod's name, or -1.
+// ordinalOf returns the number at the end of a pod's name, or -1.
 func ordinalOf(pod string) int {
 	n, err := strconv.Atoi(pod[strings.LastIndex(pod, "-")+1:])
 	if err != nil || n < 0 {

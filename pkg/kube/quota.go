@@ -17,8 +17,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
-// checkQuota compares what a restore makes altogether with what each ResourceQuota of the namespace has left: a dry run
-// asks for one object at a time, and each of them alone may fit. A quota with scopes is left to the API server.
+// checkQuota compares the total of what a restore creates with what each ResourceQuota of the namespace has left: a dry
+// run checks objects one by one, and each alone may fit. Quotas with scopes are left to the API server.
 func (c *Client) checkQuota(ctx context.Context, target cluster.Name, need operator1.Demand) error {
 	list, err := c.core.CoreV1().ResourceQuotas(target.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -29,22 +29,22 @@ func (c *Client) checkQuota(ctx context.Context, target cluster.Name, need opera
 		if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
 			continue
 		}
-		lacks := lacksOf(&q, need)
-		if len(lacks) > 0 {
+		short := shortfalls(&q, need)
+		if len(short) > 0 {
 			over, names = append(over,
-				fmt.Sprintf("ResourceQuota %s: %s", q.Name, strings.Join(lacks, ", "))), append(names, q.Name)
+				fmt.Sprintf("ResourceQuota %s: %s", q.Name, strings.Join(short, ", "))), append(names, q.Name)
 		}
 	}
 	if len(over) == 0 {
 		return nil
 	}
 	return failure.New(failure.Unready, "check quotas", "namespace "+target.Namespace, "%s", strings.Join(over, "; ")).
-		WithHint("raise it, or delete what uses it up: kubectl -n %s describe resourcequota %s", target.Namespace,
+		WithHint("raise the quota or free some of it: kubectl -n %s describe resourcequota %s", target.Namespace,
 			strings.Join(names, " "))
 }
 
-// lacksOf lists what a quota has too little of.
-func lacksOf(q *corev1.ResourceQuota, need operator1.Demand) []string {
+// shortfalls lists the resources of which a quota has too little.
+func shortfalls(q *corev1.ResourceQuota, need operator1.Demand) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(q.Status.Hard)) {
 		asked, counts := need[aliasOf(name)]
@@ -63,7 +63,7 @@ func lacksOf(q *corev1.ResourceQuota, need operator1.Demand) []string {
 	return out
 }
 
-// aliasOf is the name under which a demand has what a quota may limit under several.
+// aliasOf returns a demand's name for a resource that a quota may limit under several names.
 func aliasOf(name corev1.ResourceName) corev1.ResourceName {
 	switch name {
 	case corev1.ResourceCPU:
@@ -78,7 +78,7 @@ func aliasOf(name corev1.ResourceName) corev1.ResourceName {
 	return name
 }
 
-// restoredDemand is what the claims of the volumes ask for, less those that are there already.
+// restoredDemand is what the volumes' claims request, except for claims that already exist.
 func (c *Client) restoredDemand(
 	ctx context.Context, target cluster.Name, volumes []RestoredVolume,
 ) (operator1.Demand, error) {
@@ -106,8 +106,8 @@ func (c *Client) restoredDemand(
 	return need, nil
 }
 
-// tryQuota checks the quotas for the target and its volumes. What a cluster that is there already still lacks is not
-// known: then its volumes count alone.
+// tryQuota checks the quotas for the target and its volumes, or for the volumes alone if the cluster already exists:
+// what the Operator has yet to create for it is unknown.
 func (c *Client) tryQuota(
 	ctx context.Context, made operator1.Made, to cluster.Name, volumes []RestoredVolume, exists bool,
 ) error {

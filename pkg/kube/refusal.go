@@ -16,26 +16,25 @@ import (
 )
 
 const (
-	// refusalPatience is how long a refusal has to stay: an API server that is restarted refuses connections for a
-	// second and everything for 0.2 s, until its RBAC caches are full, and EKS' authenticator may be away for a few
-	// seconds.
+	// refusalPatience is how long a refusal must persist: a restarting API server refuses connections for a second and
+	// then, until its RBAC caches are full, everything for 0.2 s, and EKS's authenticator may be down for some seconds.
 	refusalPatience    = 5 * time.Second
 	minRefusalInterval = 100 * time.Millisecond
 	maxRefusalInterval = time.Second
 )
 
-// refusalTransport repeats requests that are answered with 401 or 403 until the refusal has stayed for its patience,
-// and then has it confirmed. A request whose connection is refused is repeated for as long, and its error is returned
-// then. All requests of this package may be repeated: creations are by name, updates by version, deletions by uid. The
-// limit of a request bounds the repetitions too.
+// refusalTransport retries requests that are answered with 401 or 403 until the refusal has persisted for its patience,
+// and then confirms it. It retries refused connections for as long, then returns the error. All requests of this
+// package may be retried: creations are by name, updates by version, deletions by uid. A request's timeout also bounds
+// its retries.
 type refusalTransport struct {
 	next     http.RoundTripper
 	patience time.Duration
-	// confirm asks the API server whether the caller may do what was refused.
+	// confirm asks the API server whether the caller has the refused permission.
 	confirm func(context.Context, permission, string) (bool, error)
 }
 
-// optional is a context's key: what is asked for with it is worth no patience, as nothing depends on it.
+// optional is the context key of requests that are not retried, as nothing depends on them.
 type optional struct{}
 
 // RoundTrip implements http.RoundTripper.
@@ -65,14 +64,14 @@ func (t *refusalTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// refused reports whether the answer is a refusal of authentication or of RBAC, whose text always says what the user
-// cannot do. Admission answers with 403, too: that does not pass by itself, and no role helps.
+// refused reports whether authentication or RBAC refused the request; RBAC's text always names the missing permission.
+// Admission also answers with 403, but that is not transient, and no role helps.
 func refused(response *http.Response) bool {
 	switch response.StatusCode {
 	case http.StatusUnauthorized:
 		return true
 	case http.StatusForbidden:
-		body, _ := io.ReadAll(response.Body) // of a body that ends early, what is there is shown
+		body, _ := io.ReadAll(response.Body) // a truncated body is shown as far as it goes
 		_ = response.Body.Close()
 		response.Body = io.NopCloser(bytes.NewReader(body))
 		return bytes.Contains(body, []byte(kubeerr.RBACText))
@@ -80,8 +79,7 @@ func refused(response *http.Response) bool {
 	return false
 }
 
-// confirmed returns the refusal if a SelfSubjectAccessReview agrees with it; if not, an error that is worth
-// another try.
+// confirmed returns the refusal if a SelfSubjectAccessReview agrees with it, else a retryable error.
 func (t *refusalTransport) confirmed(r *http.Request, response *http.Response) (*http.Response, error) {
 	p, namespace, known := requested(r)
 	if !known || p.resource == accessReviews || response.StatusCode == http.StatusUnauthorized {
@@ -96,11 +94,11 @@ func (t *refusalTransport) confirmed(r *http.Request, response *http.Response) (
 		return nil, failure.Wrap(err, failure.Limited, "confirm a refusal", p.String())
 	}
 	return nil, failure.New(failure.Limited, "ask the API server", p.String(),
-		"refused with %s though the role allows it", response.Status).
-		WithHint("run it again: the API server refuses what it allows while it starts")
+		"refused with %s although the role allows it", response.Status).
+		WithHint("run it again: an API server refuses allowed requests while it starts")
 }
 
-// repeated is the same request with its body from the beginning.
+// repeated returns the same request with its body rewound.
 func repeated(r *http.Request) (*http.Request, error) {
 	again := r.Clone(r.Context())
 	if r.GetBody == nil {

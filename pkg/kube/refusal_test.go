@@ -122,7 +122,7 @@ func TestRefusals_Admission_AreOfTheirOwnKind(t *testing.T) {
 		"webhook":            {http.StatusForbidden, webhook, "the webhook"},
 		"policy, forbidden":  {http.StatusForbidden, policy, "the policy"},
 		"policy, invalid":    {http.StatusUnprocessableEntity, policy, "the policy"},
-		"a plugin of others": {http.StatusForbidden, "no disk on Sundays", "no question of the role"},
+		"a plugin of others": {http.StatusForbidden, "no disk on Sundays", "RBAC is not the cause"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

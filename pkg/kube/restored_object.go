@@ -47,8 +47,8 @@ func restoredClaim(
 	return pvc
 }
 
-// restoredVolume is the source's PV for the restored EBS volume, in its zone, reserved for the claim. It is
-// kept when the claim goes: the data must not vanish with a mistaken kubectl delete.
+// restoredVolume is the source's PV for the restored EBS volume, in its zone, reserved for the claim. Its policy is
+// Retain: a mistaken kubectl delete of the claim must not delete the data.
 func restoredVolume(from *corev1.PersistentVolume, v RestoredVolume, claim, pvName string) *corev1.PersistentVolume {
 	annotations := withoutPrefixes(from.Annotations,
 		"pv.kubernetes.io/bound-by-controller", operator1.TemporaryVolumeKey, corev1.LastAppliedConfigAnnotation,
@@ -85,7 +85,7 @@ func restoredVolume(from *corev1.PersistentVolume, v RestoredVolume, claim, pvNa
 	return pv
 }
 
-// csiSource keeps the file system and attributes; in-tree volumes become CSI ones, which is all that current
+// csiSource keeps the file system and attributes; in-tree volumes become CSI volumes, the only kind that current
 // Kubernetes attaches.
 func csiSource(from *corev1.PersistentVolumeSpec, id cluster.VolumeID) *corev1.CSIPersistentVolumeSource {
 	csi := &corev1.CSIPersistentVolumeSource{}
@@ -99,9 +99,9 @@ func csiSource(from *corev1.PersistentVolumeSpec, id cluster.VolumeID) *corev1.C
 	return csi
 }
 
-// zoneAffinity ties a volume to its zone under both keys, one term for each since nodes may have only one of
-// the labels, and under the deprecated key if the source uses that. Other requirements of the source stay;
-// its region is dropped where the zone is of another one.
+// zoneAffinity ties a volume to its zone under both keys, in a term per key since nodes may have only one of the
+// labels, and under the deprecated key if the source uses it. Other requirements of the source are kept, but not a
+// region other than the zone's.
 func zoneAffinity(from *corev1.VolumeNodeAffinity, zone cluster.Zone) *corev1.VolumeNodeAffinity {
 	keys := []string{zoneKey, ebsZoneKey}
 	var others []corev1.NodeSelectorRequirement

@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
-// strays finds what the StatefulSets of a cluster that is gone made, and no run is written on.
+// strays finds the claims and PVs that StatefulSets of a deleted cluster made and that have no run mark.
 func (c *Client) strays(ctx context.Context, name cluster.Name) ([]Stray, error) {
 	list, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -23,7 +23,7 @@ func (c *Client) strays(ctx context.Context, name cluster.Name) ([]Stray, error)
 	}
 	own := operator1.MadeForPod(name.Name)
 	var out []Stray
-	at := map[string]int{} // claims' names to places in out
+	at := map[string]int{} // claim name to index in out
 	for i := range list.Items {
 		claim := &list.Items[i]
 		if claim.Annotations[runmark.Key] == "" && claim.Labels[operator1.InstanceLabel] == name.Name &&

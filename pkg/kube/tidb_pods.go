@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
-// TiDBPods leaves out those whose containers have ended for good.
+// TiDBPods omits pods that have terminated for good.
 func (c *Client) TiDBPods(ctx context.Context, name cluster.Name) ([]string, error) {
 	instance, err := c.instance(ctx, name)
 	if err != nil {

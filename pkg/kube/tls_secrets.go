@@ -14,9 +14,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
-// checkSecrets refuses a cluster with TLS whose secrets do not exist: its pods would stay ContainerCreating. Only
-// their names are read; who may not read them is not refused: the wait for the pods then gives the reason. The client's
-// certificate is needed by this program itself, if no files have it: then it has to be there and of use.
+// checkSecrets rejects a cluster with TLS whose secrets are missing: its pods would stay ContainerCreating. It reads
+// only their metadata, and passes if it may not: waiting for the pods then shows the reason. The client's certificate
+// must exist and be usable if this program needs it, because no files were given.
 func (c *Client) checkSecrets(ctx context.Context, spec map[string]any, target cluster.Name) error {
 	names := operator1.TLSSecrets(spec, target.Name)
 	missing, err := c.missingSecrets(ctx, names, target)
@@ -25,9 +25,9 @@ func (c *Client) checkSecrets(ctx context.Context, spec map[string]any, target c
 	}
 	if len(missing) > 0 {
 		return failure.New(failure.Unready, "check tls secrets", target.String(),
-			"TLS is on, and these secrets do not exist: %s", strings.Join(missing, ", ")).
-			WithHint("issue certificates for %s with the source's CA, one Certificate of cert-manager for each "+
-				"secret: see docs/tls.md", target.Name)
+			"TLS is on, but these secrets do not exist: %s", strings.Join(missing, ", ")).
+			WithHint("issue certificates for %s with the source's CA, a cert-manager Certificate per secret: see "+
+				"docs/tls.md", target.Name)
 	}
 	if c.clientSecret && slices.Contains(names, operator1.ClientSecret(target.Name)) {
 		_, err = c.ClientTLS(ctx, target)
@@ -35,7 +35,7 @@ func (c *Client) checkSecrets(ctx context.Context, spec map[string]any, target c
 	return err
 }
 
-// missingSecrets are those that do not exist; none if the names may not be read.
+// missingSecrets returns the missing secrets, none if they may not be read.
 func (c *Client) missingSecrets(ctx context.Context, names []string, target cluster.Name) ([]string, error) {
 	var missing []string
 	for _, name := range names {

@@ -5,8 +5,8 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// rereadToken has a token that a file holds read again as soon as the API server refuses it. client-go by itself sends
-// what it has read for a minute more, which is longer than a refusal is waited for.
+// rereadToken makes a token file be reread as soon as the API server refuses the token. client-go alone would keep
+// sending the old one for up to a minute, longer than a refusal is retried.
 func rereadToken(config *rest.Config) {
 	if config.BearerTokenFile == "" {
 		return

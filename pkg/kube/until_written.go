@@ -17,9 +17,9 @@ const (
 	maxUpdateInterval = time.Second
 )
 
-// untilWritten repeats a read-modify-write while others write in between, with growing pauses, until ctx ends: such a
-// try wrote nothing, and the next one starts from the current state. A controller that writes constantly is no reason
-// to fail before the caller's deadline; after that the error is Limited. Callers must have a deadline.
+// untilWritten retries a read-modify-write on conflicts, with growing pauses, until ctx ends: a conflicting try wrote
+// nothing, and the next starts from the current state. A controller that writes constantly is no reason to fail before
+// the caller's deadline; after that the error is Limited. Callers must have a deadline.
 func untilWritten(ctx context.Context, op, target string, try func() error) error {
 	err := wait.Until(ctx, wait.Growing(minUpdateInterval, maxUpdateInterval), func() (bool, error) {
 		err := try()
@@ -31,8 +31,8 @@ func untilWritten(ctx context.Context, op, target string, try func() error) erro
 	case errors.Is(ended.Cause, context.Canceled):
 		return kubeerr.Wrap(ended.Cause, op, target)
 	default:
-		return failure.New(failure.Limited, op, target, "somebody else changed it at every try: %w",
+		return failure.New(failure.Limited, op, target, "another client changed it at every try: %w",
 			failure.Remote(ended.Last)).
-			WithHint("see who writes it all the time, and run it again")
+			WithHint("find out which client keeps writing it, and run it again")
 	}
 }

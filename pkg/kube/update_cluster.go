@@ -10,13 +10,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
-// StartTiKV sets the annotation on which the Operator starts TiKV. Setting it again changes nothing.
+// StartTiKV sets the annotation that makes the Operator start TiKV. Idempotent.
 func (c *Client) StartTiKV(ctx context.Context, name cluster.Name) error {
 	return c.updateCluster(ctx, name, "start tikv", operator1.StartTiKV)
 }
 
-// updateCluster reads, changes and writes the TidbCluster, again if somebody else wrote meanwhile, as the
-// Operator does all the time. change returns false if there is nothing to write.
+// updateCluster reads, changes and writes the TidbCluster, retrying on conflicts, which the Operator's constant writes
+// cause. change returns false if there is nothing to write.
 func (c *Client) updateCluster(
 	ctx context.Context, name cluster.Name, op string, change func(*unstructured.Unstructured) bool,
 ) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
-// handlesPage is how many persistent volumes are asked for at a time.
+// handlesPage is the number of persistent volumes per call.
 const handlesPage = 500
 
 // Handles reads all persistent volumes. Kinds: Denied, Limited, Unknown.
@@ -32,10 +32,10 @@ func (c *Client) Handles(ctx context.Context) (map[cluster.VolumeID]string, erro
 	}
 }
 
-// Server is the URL of the API server.
+// Server returns the URL of the API server.
 func (c *Client) Server() string { return c.server }
 
-// ClusterUID reads the namespace kube-system, which every Kubernetes cluster has from its first to its last day.
+// ClusterUID reads the namespace kube-system, which exists for the whole life of a Kubernetes cluster.
 func (c *Client) ClusterUID(ctx context.Context) (string, error) {
 	ns, err := c.core.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {

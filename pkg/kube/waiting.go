@@ -14,12 +14,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
-// maxReasons bounds what Waiting lists: a thousand pods wait for the same thing.
+// maxReasons bounds the list of Waiting: a thousand pods would have the same reason.
 const maxReasons = 10
 
-// Waiting says why the cluster is not up: which pods do not run and why, or why none were made. It lists pods and
-// warnings and nothing else, so it may be asked every few seconds. It is empty when nothing is known to be in the
-// way, and NotFound if the cluster does not exist.
+// Waiting returns why the cluster is not up: which pods are not running and why, or why none were created. It only
+// lists pods and warnings, so it can be called every few seconds. It is empty if no reason is known, and NotFound if
+// the cluster does not exist.
 func (c *Client) Waiting(ctx context.Context, name cluster.Name) ([]string, error) {
 	o, err := c.getCluster(ctx, name)
 	if err != nil {
@@ -47,14 +47,14 @@ func (c *Client) Waiting(ctx context.Context, name cluster.Name) ([]string, erro
 func noPods(o *unstructured.Unstructured, component string, warned warnings) string {
 	for _, of := range []string{"StatefulSet/" + o.GetName() + "-" + component, "TidbCluster/" + o.GetName()} {
 		if why := warned[of]; why != "" {
-			return fmt.Sprintf("no %s pod has been made: %s", component, why)
+			return fmt.Sprintf("no %s pod has been created: %s", component, why)
 		}
 	}
 	if _, touched := o.Object["status"]; !touched {
-		return fmt.Sprintf("no %s pod has been made, and TidbCluster %s has no status: see that TiDB Operator runs "+
-			"(kubectl get pods -A -l app.kubernetes.io/name=tidb-operator)", component, o.GetName())
+		return fmt.Sprintf("no %s pod has been created, and TidbCluster %s has no status: check that TiDB Operator "+
+			"runs (kubectl get pods -A -l app.kubernetes.io/name=tidb-operator)", component, o.GetName())
 	}
-	return fmt.Sprintf("no %s pod has been made: see the Operator's log", component)
+	return fmt.Sprintf("no %s pod has been created: see the Operator's log", component)
 }
 
 // podReasons lists the pods that are not ready, the first of them with their reasons.
@@ -75,11 +75,11 @@ func podReasons(pods []corev1.Pod, warned warnings) []string {
 	return reasons
 }
 
-// warnings are the newest warnings of a namespace: of pods by their uid, as one of an earlier pod of the same name
-// says nothing about this one; of all other objects by "Kind/name".
+// warnings are the newest warnings in a namespace: of pods by uid, since one about an earlier pod of the same name does
+// not apply, and of other objects by "Kind/name".
 type warnings map[string]string
 
-// warnings reads them. They are worth nobody's failure, so errors are passed over.
+// warnings reads them. It ignores errors: warnings are only explanations.
 func (c *Client) warnings(ctx context.Context, namespace string) warnings {
 	found, newest := warnings{}, map[string]metav1.Time{}
 	list, err := c.core.CoreV1().Events(namespace).

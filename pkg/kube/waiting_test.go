@@ -29,7 +29,7 @@ func TestWaiting_OperatorAbsent_IsSaid(t *testing.T) {
 	t.Parallel()
 	l := newServer(t)
 	require.NoError(t, l.client.CreateCluster(t.Context(), sourceObject(t), kube.Target{Name: source("dst"), Run: run}))
-	l.eventuallyWaits(t, source("dst"), "see that TiDB Operator runs")
+	l.eventuallyWaits(t, source("dst"), "check that TiDB Operator runs")
 }
 
 func TestWaiting_ClusterDeleted_IsNotFound(t *testing.T) {
@@ -43,7 +43,7 @@ func TestWaiting_NoPodMade_SaysTheEventOfItsStatefulSet(t *testing.T) {
 	l := newLab(t)
 	name := source(strings.Repeat("x", 50)) // made by hand: a restore refuses it
 	require.NoError(t, l.server.Put(kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: name})))
-	l.eventuallyWaits(t, name, "no pd pod has been made: FailedCreate: create Pod")
+	l.eventuallyWaits(t, name, "no pd pod has been created: FailedCreate: create Pod")
 }
 
 func TestWaiting_SecretMissing_SaysFailedMount(t *testing.T) {
@@ -73,7 +73,7 @@ func TestWaiting_NodePortTaken_SaysWhyThereIsNoTiDB(t *testing.T) {
 			l.awaitUp(t, source(name), 1)
 		}
 	}
-	l.eventuallyWaits(t, source("dst"), "no tidb pod has been made: FailedSync")
+	l.eventuallyWaits(t, source("dst"), "no tidb pod has been created: FailedSync")
 	l.eventuallyWaits(t, source("dst"), "30400: provided port is already allocated")
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// forwardedConn is the near end of a dial through a tunnel. Being a pipe, it keeps deadlines, and its Close never waits
-// for the network.
+// forwardedConn is the near end of a dial through a tunnel. As a pipe, it supports deadlines, and Close never waits for
+// the network.
 type forwardedConn struct {
 	net.Conn
 	address forwardAddr
@@ -23,7 +23,7 @@ func (c *forwardedConn) fail(why string) {
 	}
 }
 
-// Read reads; at an end that the forward itself caused, the error says why.
+// Read reads; if the forward itself ended the connection, the error is the reason.
 func (c *forwardedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if why := c.why.Load(); why != nil && errors.Is(err, io.EOF) {
@@ -35,11 +35,11 @@ func (c *forwardedConn) Read(p []byte) (int, error) {
 // RemoteAddr is the address that was dialled.
 func (c *forwardedConn) RemoteAddr() net.Addr { return c.address }
 
-// forwardAddr is an address that is reached by a port forward.
+// forwardAddr is an address reached through a port forward.
 type forwardAddr string
 
-// Network names the way.
+// Network returns "port-forward".
 func (forwardAddr) Network() string { return "port-forward" }
 
-// String is the address as the cluster knows it.
+// String returns the address inside the cluster.
 func (a forwardAddr) String() string { return string(a) }

@@ -1,3 +1,3 @@
-// Package forward connects to ports of pods through the API server of Kubernetes: by SPDY, as kubectl port-forward
-// does, or by a WebSocket that carries it where nothing else gets through.
+// Package forward connects to ports of pods through the Kubernetes API server: over SPDY, like kubectl port-forward, or
+// over SPDY tunnelled in a WebSocket where a proxy blocks SPDY.
 package forward

@@ -17,25 +17,24 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
-// Config is how a forwarder reaches the API server.
+// Config is how a forwarder connects to the API server.
 type Config struct {
 	Core kubernetes.Interface
-	// Upgrades sends the requests that turn their connection into one of streams: with HTTP/1.1, as one of HTTP/2
-	// cannot be upgraded.
+	// Upgrades sends requests that upgrade their connection. It must use HTTP/1.1: HTTP/2 has no upgrades.
 	Upgrades http.RoundTripper
-	// REST is for the connections that Upgrades cannot make: WebSockets.
+	// REST is for WebSockets, which Upgrades does not support.
 	REST *rest.Config
 }
 
-// Forwarder connects to ports of pods through the API server, as kubectl port-forward does, without a port of this
-// machine: for each pod one connection to the API server, kept for all dials and opened again after it broke. It is
-// safe for concurrent use.
+// Forwarder connects to ports of pods through the API server, like kubectl port-forward but without a local port. It
+// keeps one connection to the API server per pod for all dials, and reopens it if it breaks. It is safe for concurrent
+// use.
 type Forwarder struct {
 	cfg       Config
 	times     forwardTimes
-	webSocket atomic.Bool // nothing else gets through
+	webSocket atomic.Bool // SPDY is blocked
 
-	life context.Context //nolint:containedctx // its end ends openings that are under way
+	life context.Context //nolint:containedctx // its end cancels openings in progress
 	end  context.CancelFunc
 
 	openings sync.WaitGroup
@@ -45,28 +44,27 @@ type Forwarder struct {
 	tunnels map[*tunnel]bool // all that were opened and not closed
 }
 
-// openTimeout bounds the opening of a tunnel: a TLS handshake with the API server, and its connection to the pod's
-// kubelet.
+// openTimeout bounds opening a tunnel: a TLS handshake with the API server, and its connection to the pod's kubelet.
 const openTimeout = 15 * time.Second
 
-// podTunnel is the place of a pod's tunnel.
+// podTunnel holds a pod's tunnel.
 type podTunnel struct {
-	opening chan struct{} // has room for the one that opens
+	opening chan struct{} // a lock with context: full while a tunnel is looked up or opened
 	now     *tunnel       // nil before the first dial
 }
 
 var errForwarderClosed = failure.New(failure.Usage, "forward ports", "", "the forwarder is closed")
 
-// New makes a forwarder. Close ends it. It contacts nobody.
+// New makes a forwarder without contacting the server. Close ends it.
 func New(cfg Config) *Forwarder {
 	f := &Forwarder{cfg: cfg, pods: map[types.NamespacedName]*podTunnel{}, tunnels: map[*tunnel]bool{}}
 	f.life, f.end = context.WithCancel(context.Background())
 	return f
 }
 
-// Dial connects to a host:port of a pod or a service of the cluster. ctx bounds the dial, not the connection. That
-// nobody listens at the port is the error of the first Read. Kinds: Usage for an address that IsClusterAddress denies,
-// NotFound if there is no such pod, Denied without the verb create on pods/portforward, else Limited or Unknown.
+// Dial connects to a host:port of a pod or service in the cluster. ctx bounds the dial, not the connection. If nothing
+// listens on the port, the first Read fails. Kinds: Usage for an address that IsClusterAddress rejects, NotFound if
+// there is no such pod, Denied without the verb create on pods/portforward, else Limited or Unknown.
 func (f *Forwarder) Dial(ctx context.Context, address string) (net.Conn, error) {
 	const op = "forward ports"
 	host, portText, err := net.SplitHostPort(address)
@@ -81,7 +79,7 @@ func (f *Forwarder) Dial(ctx context.Context, address string) (net.Conn, error) 
 	if err != nil {
 		return nil, err
 	}
-	// A tunnel that broke is seen only by the dial that needs it.
+	// A broken tunnel is noticed only by the next dial.
 	for range 2 {
 		var t *tunnel
 		if t, err = f.tunnel(ctx, pod); err != nil {
@@ -99,7 +97,7 @@ func (f *Forwarder) Dial(ctx context.Context, address string) (net.Conn, error) 
 	return nil, kubeerr.Wrap(err, op, address)
 }
 
-// tunnel is the pod's, opened if it has none that may be used.
+// tunnel returns the pod's tunnel, opening one if there is no usable one.
 func (f *Forwarder) tunnel(ctx context.Context, pod types.NamespacedName) (*tunnel, error) {
 	p := f.place(pod)
 	select {
@@ -130,18 +128,18 @@ func (f *Forwarder) tunnel(ctx context.Context, pod types.NamespacedName) (*tunn
 	}
 }
 
-// open makes a tunnel and puts it in its place. It has more time than a dial: a dial that gave up finds the tunnel when
-// it comes again, where otherwise a slow way to the API server would never be opened at all.
+// open makes a tunnel and stores it in p. It has more time than a dial: a retried dial then finds the tunnel, whereas
+// otherwise one through a slow network would never be opened.
 func (f *Forwarder) open(ctx context.Context, pod types.NamespacedName, p *podTunnel) (*tunnel, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	defer context.AfterFunc(f.life, cancel)() //nolint:contextcheck // the forwarder's end ends it, too
+	defer context.AfterFunc(f.life, cancel)() //nolint:contextcheck // Close cancels it, too
 	opened := f.times.open()
 	conn, err := f.upgrade(ctx, pod)
 	if err != nil {
 		return nil, err
 	}
-	t, err := openTunnel(conn, f.times.trip) //nolint:contextcheck // a tunnel lasts beyond the dial that opens it
+	t, err := openTunnel(conn, f.times.trip) //nolint:contextcheck // a tunnel outlives the dial that opens it
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +155,7 @@ func (f *Forwarder) open(ctx context.Context, pod types.NamespacedName, p *podTu
 	return t, nil
 }
 
-// begin runs f in the background, for whose end Close waits. It does not once the forwarder is closed.
+// begin runs background in a goroutine that Close waits for. It returns false if the forwarder is closed.
 func (f *Forwarder) begin(background func()) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -179,7 +177,7 @@ func (f *Forwarder) place(pod types.NamespacedName) *podTunnel {
 	return p
 }
 
-// keep notes a tunnel that Close has to close.
+// keep registers a tunnel for Close.
 func (f *Forwarder) keep(t *tunnel) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -190,7 +188,7 @@ func (f *Forwarder) keep(t *tunnel) error {
 	return nil
 }
 
-// retire closes a tunnel that another one has replaced, unless connections still go through it.
+// retire closes a replaced tunnel, unless connections still use it.
 func (f *Forwarder) retire(t *tunnel) {
 	if !t.retire() {
 		return
@@ -201,7 +199,7 @@ func (f *Forwarder) retire(t *tunnel) {
 	delete(f.tunnels, t)
 }
 
-// Close breaks all connections and waits for the end of what the forwarder runs. It may be called again.
+// Close closes all connections and waits for the forwarder's goroutines. It may be called again.
 func (f *Forwarder) Close() {
 	f.end()
 	f.mu.Lock()

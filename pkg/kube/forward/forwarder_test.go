@@ -245,7 +245,7 @@ func TestForwarder_Refused_SaysWhatIsMissing(t *testing.T) {
 	}{
 		"no such pod":       {"prod-tikv-7.prod-tikv-peer.tidb.svc:20160", failure.NotFound, `pods "prod-tikv-7" not found`},
 		"no such service":   {"copy-pd.tidb.svc:2379", failure.NotFound, "no pod of service tidb/copy-pd"},
-		"not of Kubernetes": {"pd.example.org:2379", failure.Usage, "no DNS name"},
+		"not of Kubernetes": {"pd.example.org:2379", failure.Usage, "not the DNS name"},
 		"no port":           {"prod-pd.tidb.svc", failure.Usage, "missing port"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -309,7 +309,7 @@ func TestForwarder_NoSPDYAndNoWebSocket_SaysBoth(t *testing.T) {
 	l.server.BarSPDY(&kubetest.Barrier{})
 	l.server.Deny("get", "pods/portforward")
 	_, err := forwarder(t, l).Dial(t.Context(), store0)
-	require.ErrorContains(t, err, "by SPDY: ")
+	require.ErrorContains(t, err, "over SPDY: ")
 	require.ErrorContains(t, err, "Upgrade request required")
 	require.ErrorContains(t, err, `cannot get resource "pods/portforward"`)
 	assert.Equal(t, failure.Denied, failure.KindOf(err))

@@ -15,8 +15,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
-// IsClusterAddress reports whether a host:port is a DNS name that Kubernetes gives to a pod or a service, which
-// resolves only inside: POD.SERVICE.NAMESPACE.svc or SERVICE.NAMESPACE.svc, with any cluster domain behind it or none.
+// IsClusterAddress reports whether the host of a host:port is the DNS name of a pod or service, which resolves only
+// inside the cluster: POD.SERVICE.NAMESPACE.svc or SERVICE.NAMESPACE.svc, followed by any cluster domain or none.
 func IsClusterAddress(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -26,8 +26,8 @@ func IsClusterAddress(address string) bool {
 	return ok
 }
 
-// clusterName is a DNS name of the cluster in its parts.
-type clusterName struct{ pod, service, namespace string } // no pod: the service's own name
+// clusterName is a parsed DNS name of the cluster.
+type clusterName struct{ pod, service, namespace string } // pod is "" in a service's name
 
 func parseClusterName(host string) (clusterName, bool) {
 	labels := strings.Split(strings.TrimSuffix(strings.ToLower(host), "."), ".")
@@ -43,13 +43,13 @@ func parseClusterName(host string) (clusterName, bool) {
 	return clusterName{}, false
 }
 
-// podAt finds the pod behind an address. A service that TiDB Operator makes is named as the StatefulSet whose pods it
-// selects; of these the first one that is ready is taken.
+// podAt finds the pod behind an address. TiDB Operator names a service after the StatefulSet whose pods it selects; for
+// a service, podAt picks the first ready one of these.
 func (f *Forwarder) podAt(ctx context.Context, host string) (types.NamespacedName, error) {
 	const op = "find the pod of an address"
 	name, ok := parseClusterName(host)
 	if !ok {
-		return types.NamespacedName{}, failure.New(failure.Usage, op, host, "it is no DNS name of a pod or a service")
+		return types.NamespacedName{}, failure.New(failure.Usage, op, host, "not the DNS name of a pod or service")
 	}
 	if name.pod != "" {
 		return types.NamespacedName{Namespace: name.namespace, Name: name.pod}, nil

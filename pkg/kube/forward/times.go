@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// Forwarded is what went through a Forwarder.
+// Forwarded has statistics of a Forwarder.
 type Forwarded struct {
-	// Pods were reached, Opened times in all: more than Pods if a connection broke and was opened again.
+	// Pods is the number of pods reached, and Opened that of connections to them: more than Pods if some were reopened.
 	Pods, Opened int
 	// MaxOpen is how long the slowest opening took.
 	MaxOpen time.Duration
-	// RoundTrip is the median way to a pod's node and back through the API server, and MaxRoundTrip the longest: each
-	// call to PD or to a store takes so much longer than from beside it. 0 if none was measured.
+	// RoundTrip is the median round trip to a pod's node through the API server, and MaxRoundTrip the longest: the
+	// latency that each call to PD or a store has on top. 0 if none was measured.
 	RoundTrip, MaxRoundTrip time.Duration
-	// When each of them was opened.
+	// When is when each connection was opened.
 	When []time.Time
 }
 
-// maxTrips bounds the round trips that are kept: the last ones.
+// maxTrips is how many of the latest round trips are kept.
 const maxTrips = 4096
 
 type forwardTimes struct {
 	mu   sync.Mutex
 	sum  Forwarded
 	last []time.Duration // round trips
-	next int             // of last, once it is full
+	next int             // index in last to overwrite, once it is full
 }
 
 // open times an opening until the result is called.
@@ -56,7 +56,7 @@ func (t *forwardTimes) trip(took time.Duration) {
 	t.next = (t.next + 1) % maxTrips
 }
 
-// Times is what went through the forwarder so far.
+// Times returns the statistics so far.
 func (f *Forwarder) Times() Forwarded {
 	f.times.mu.Lock()
 	defer f.times.mu.Unlock()

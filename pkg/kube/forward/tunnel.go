@@ -19,34 +19,34 @@ import (
 )
 
 const (
-	// pingInterval keeps load balancers from closing a silent tunnel (EKS's endpoint after 350 s), and pingTimeout is
-	// when one that swallows everything counts as dead: well before a hold's lease runs out.
+	// pingInterval keeps load balancers from closing an idle tunnel (EKS's endpoint after 350 s), and pingTimeout is
+	// when an unresponsive one counts as dead: well before a hold's lease expires.
 	pingInterval = 5 * time.Second
 	pingTimeout  = 10 * time.Second
-	// maxForwardError bounds what is read of why a forward failed, and forwardErrorWait how long it may come after the
-	// end of the data.
+	// maxForwardError bounds the text of a forward's error, and forwardErrorWait how long after the end of the data it
+	// may arrive.
 	maxForwardError  = 4 << 10
 	forwardErrorWait = time.Second
-	// answerInterval is how often who waits for an answer checks that the tunnel is still there.
+	// answerInterval is how often a call that waits for an answer checks that the tunnel is still open.
 	answerInterval = 100 * time.Millisecond
 )
 
-// tunnel is a SPDY connection to one pod, through the API server and the pod's kubelet. Each dial is a pair of streams
-// in it.
+// tunnel is a SPDY connection to one pod, through the API server and the pod's kubelet. Each dial is a pair of its
+// streams.
 type tunnel struct {
 	conn  net.Conn
 	spdy  *spdystream.Connection
 	next  atomic.Int64
-	stale atomic.Bool // a forward in it failed: its pod may have been made again, and it would lead to the old one
+	stale atomic.Bool // a forward failed: the pod may have been recreated, and the tunnel lead to the old one
 	alive sync.WaitGroup
 
 	mu      sync.Mutex
-	users   int  // dials that are open
-	retired bool // another tunnel has taken its place
+	users   int  // open dials
+	retired bool // replaced by another tunnel
 	closed  bool
 }
 
-// openTunnel starts what a tunnel needs; close ends it. trip is called with each round trip's time.
+// openTunnel starts a tunnel's goroutines; close ends them. trip is called with the time of each round trip.
 func openTunnel(conn net.Conn, trip func(time.Duration)) (*tunnel, error) {
 	spdy, err := spdystream.NewConnection(conn, false)
 	if err != nil {
@@ -58,13 +58,13 @@ func openTunnel(conn net.Conn, trip func(time.Duration)) (*tunnel, error) {
 	t.alive.Go(func() {
 		defer stop()
 		spdy.Serve(spdystream.NoOpStreamHandler)
-		_ = conn.Close() // it is broken, or the other side is done with it
+		_ = conn.Close() // it is broken, or the other side closed it
 	})
 	t.alive.Go(func() { t.ping(ctx, trip) })
 	return t, nil
 }
 
-// ping measures the way to the pod's node and back, and closes a tunnel on which nothing comes back.
+// ping measures round trips to the pod's node, and closes a tunnel that does not answer.
 func (t *tunnel) ping(ctx context.Context, trip func(time.Duration)) {
 	for {
 		dead := time.AfterFunc(pingTimeout, func() { _ = t.conn.Close() })
@@ -81,7 +81,7 @@ func (t *tunnel) ping(ctx context.Context, trip func(time.Duration)) {
 	}
 }
 
-// usable reports whether a dial may be tried in it.
+// usable reports whether to dial through the tunnel.
 func (t *tunnel) usable() bool { return t.open() && !t.stale.Load() }
 
 func (t *tunnel) open() bool {
@@ -93,7 +93,7 @@ func (t *tunnel) open() bool {
 	}
 }
 
-// close breaks what goes through the tunnel and waits for the end of its goroutines.
+// close breaks the tunnel's connections and waits for its goroutines.
 func (t *tunnel) close() {
 	t.mu.Lock()
 	t.closed = true
@@ -102,7 +102,7 @@ func (t *tunnel) close() {
 	t.alive.Wait()
 }
 
-// retire has the tunnel end with its last connection; it returns true if there is none.
+// retire makes the tunnel close with its last connection; it returns true if there is none.
 func (t *tunnel) retire() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -131,7 +131,7 @@ func (t *tunnel) leave() {
 	t.alive.Done()
 }
 
-// dial opens a connection to a port of the pod. That nobody listens there is seen by the first read.
+// dial opens a connection to a port of the pod. If nothing listens there, the first read fails.
 func (t *tunnel) dial(ctx context.Context, address string, port uint16) (net.Conn, error) {
 	if !t.enter() {
 		return nil, net.ErrClosed
@@ -150,7 +150,7 @@ func (t *tunnel) dial(ctx context.Context, address string, port uint16) (net.Con
 	return c, nil
 }
 
-// pair opens the two streams of a connection: its data, and why it failed.
+// pair opens the two streams of a connection: one for data, one for its error.
 func (t *tunnel) pair(ctx context.Context, port uint16) (data, failed *spdystream.Stream, err error) {
 	headers := func(kind string, id int64) http.Header {
 		h := http.Header{}
@@ -163,7 +163,7 @@ func (t *tunnel) pair(ctx context.Context, port uint16) (data, failed *spdystrea
 	if failed, err = t.stream(ctx, headers(corev1.StreamTypeError, id)); err != nil {
 		return nil, nil, err
 	}
-	_ = failed.Close() // nothing is written to it; a broken tunnel shows in data
+	_ = failed.Close() // never written to; a broken tunnel shows up in data
 	if data, err = t.stream(ctx, headers(corev1.StreamTypeData, id)); err != nil {
 		_ = failed.Reset()
 		return nil, nil, err
@@ -171,16 +171,16 @@ func (t *tunnel) pair(ctx context.Context, port uint16) (data, failed *spdystrea
 	return data, failed, nil
 }
 
-// stream opens one stream and waits until the other side has taken it.
+// stream opens one stream and waits until the other side has accepted it.
 func (t *tunnel) stream(ctx context.Context, headers http.Header) (*spdystream.Stream, error) {
 	s, err := t.spdy.CreateStream(headers, nil, false)
 	if err != nil {
 		return nil, err
 	}
-	taken := make(chan error, 1)
-	t.alive.Go(func() { taken <- t.taken(s) })
+	accepted := make(chan error, 1)
+	t.alive.Go(func() { accepted <- t.accepted(s) })
 	select {
-	case err = <-taken:
+	case err = <-accepted:
 	case <-t.spdy.CloseChan():
 		err = io.ErrUnexpectedEOF
 	case <-ctx.Done():
@@ -193,8 +193,9 @@ func (t *tunnel) stream(ctx context.Context, headers http.Header) (*spdystream.S
 	return s, nil
 }
 
-// taken waits for the answer to a stream's opening. spdystream blocks if nobody does, and says nothing when it breaks.
-func (t *tunnel) taken(s *spdystream.Stream) error {
+// accepted waits until the other side accepts a stream. spdystream blocks if nothing waits, and reports no broken
+// connection.
+func (t *tunnel) accepted(s *spdystream.Stream) error {
 	for {
 		err := s.WaitTimeout(answerInterval)
 		if !errors.Is(err, spdystream.ErrTimeout) {

@@ -22,41 +22,41 @@ import (
 
 const (
 	opForward = "forward ports of pod"
-	// protocolHeader names the protocol of port forwards (k8s.io/kubelet, pkg/cri/streaming/portforward).
+	// protocolHeader is the header with the port forward protocol (k8s.io/kubelet, pkg/cri/streaming/portforward).
 	protocolHeader = "X-Stream-Protocol-Version"
-	// maxRefusalBody is how much of an answer other than the upgrade is read.
+	// maxRefusalBody bounds the body of a refused upgrade.
 	maxRefusalBody = 64 << 10
 )
 
-// upgrade asks the API server for a connection to the pod over which SPDY is spoken. It needs the verb create on
-// pods/portforward. Where something in between lets no SPDY pass, WebSocket is tried, which carries SPDY's frames and
-// needs the verb get as well. The caller closes what it returns.
+// upgrade asks the API server for a SPDY connection to the pod, which needs the verb create on pods/portforward. If a
+// proxy blocks SPDY, it tries a WebSocket that carries SPDY's frames and also needs the verb get. The caller closes the
+// connection.
 func (f *Forwarder) upgrade(ctx context.Context, pod types.NamespacedName) (net.Conn, error) {
 	if f.webSocket.Load() {
 		return f.overWebSocket(ctx, pod)
 	}
-	conn, barred, err := f.overSPDY(ctx, pod)
-	if !barred {
+	conn, blocked, err := f.overSPDY(ctx, pod)
+	if !blocked {
 		return conn, err
 	}
 	conn, second := f.overWebSocket(ctx, pod)
 	if second != nil {
-		return nil, failure.New(failure.KindOf(second), opForward, pod.String(), "by SPDY: %v; by WebSocket: %v", err,
-			second)
+		return nil, failure.New(failure.KindOf(second), opForward, pod.String(), "over SPDY: %v; over WebSocket: %v",
+			err, second)
 	}
 	f.webSocket.Store(true)
 	return conn, nil
 }
 
-// forwardURL is where a pod's connections are asked for.
+// forwardURL is the URL of a pod's portforward subresource.
 func (f *Forwarder) forwardURL(pod types.NamespacedName) string {
 	return f.cfg.Core.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).
 		SubResource("portforward").URL().String()
 }
 
-// overSPDY upgrades a connection to SPDY. It is barred if the answer says that the request was changed on its way, or
-// is none of Kubernetes.
-func (f *Forwarder) overSPDY(ctx context.Context, pod types.NamespacedName) (conn net.Conn, barred bool, err error) {
+// overSPDY upgrades a connection to SPDY. It is blocked if the request was altered on its way, or the answer is not
+// from Kubernetes.
+func (f *Forwarder) overSPDY(ctx context.Context, pod types.NamespacedName) (conn net.Conn, blocked bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, f.forwardURL(pod), nil)
 	if err != nil {
 		return nil, false, failure.Wrap(err, failure.Usage, opForward, pod.String())
@@ -73,7 +73,7 @@ func (f *Forwarder) overSPDY(ctx context.Context, pod types.NamespacedName) (con
 		return &upgraded{ReadWriteCloser: stream}, false, nil
 	}
 	defer func() { _ = response.Body.Close() }()
-	// of one that ends early, what is there is shown
+	// a truncated body is shown as far as it goes
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusalBody))
 	byKubernetes, refusal := upgradeRefusal(response.StatusCode, pod.Name, body)
 	return nil, !byKubernetes || apierrors.IsBadRequest(refusal), kubeerr.Wrap(refusal, opForward, pod.String())
@@ -90,16 +90,15 @@ func upgradeRefusal(code int, pod string, body []byte) (byKubernetes bool, refus
 		strings.TrimSpace(string(body)), 0, true)
 }
 
-// upgraded is the connection under a port forward. spdystream sets no deadlines on it; Close ends what waits in Read
-// and Write.
+// upgraded is the connection under a port forward. spdystream sets no deadlines on it; Close unblocks Read and Write.
 type upgraded struct{ io.ReadWriteCloser }
 
 var errNoDeadline = errors.New("a port forward's connection has no deadline")
 
-// LocalAddr says what the connection is.
+// LocalAddr returns an empty forward address.
 func (*upgraded) LocalAddr() net.Addr { return forwardAddr("") }
 
-// RemoteAddr says what the connection is.
+// RemoteAddr returns an empty forward address.
 func (*upgraded) RemoteAddr() net.Addr { return forwardAddr("") }
 
 // SetDeadline is not supported.

@@ -16,10 +16,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 )
 
-// overWebSocket opens a WebSocket that carries SPDY's frames: proxies that know HTTP/1.1 alone let it pass. API servers
-// take it since Kubernetes 1.30, with the verb get on pods/portforward, and since 1.35 with get and create.
+// overWebSocket opens a WebSocket that carries SPDY's frames, which plain HTTP/1.1 proxies let through. API servers
+// support it since Kubernetes 1.30, with the verb get on pods/portforward, and since 1.35 with get and create.
 func (f *Forwarder) overWebSocket(ctx context.Context, pod types.NamespacedName) (net.Conn, error) {
-	transport, holder, err := websocket.RoundTripperFor(f.cfg.REST) // of one connection
+	transport, holder, err := websocket.RoundTripperFor(f.cfg.REST) // for one connection
 	if err != nil {
 		return nil, kubeerr.Usage(err)
 	}

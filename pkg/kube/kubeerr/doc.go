@@ -1,3 +1,3 @@
-// Package kubeerr says what a caller can do about what the API server of Kubernetes answers, and about the way there:
-// the error table of package kube and of what is below it.
+// Package kubeerr classifies errors of the Kubernetes API server and of the connection to it: the error table of
+// package kube and the packages below it.
 package kubeerr

@@ -15,25 +15,24 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// class is what a caller can do about an answer of the API server.
+// class is what an error of the API server means to a caller.
 type class struct {
 	kind failure.Kind
 	hint string
 }
 
-// reasons maps the reasons of a Status. One that is not here is Unknown, which is tried again until the step's
-// deadline.
+// reasons maps the reasons of a Status. Any other is Unknown, which is retried until the step's deadline.
 func reasons() map[metav1.StatusReason]class {
 	const slow = "run it again when the API server is less busy"
-	const invalid = "report this as a bug: the API server does not take the object"
+	const invalid = "report this as a bug: the API server rejects the request"
 	return map[metav1.StatusReason]class{
 		metav1.StatusReasonUnauthorized: {failure.Denied, "renew the credentials of the kubeconfig"},
 		metav1.StatusReasonForbidden: {
-			failure.Denied, "grant the verb on the resource that the message names",
+			failure.Denied, "grant the verb on the resource named in the message",
 		},
 		metav1.StatusReasonNotFound:              {failure.NotFound, ""},
 		metav1.StatusReasonAlreadyExists:         {failure.Conflict, ""},
-		metav1.StatusReasonConflict:              {failure.Conflict, "run it again: somebody else changed the object"},
+		metav1.StatusReasonConflict:              {failure.Conflict, "run it again: another client changed the object"},
 		metav1.StatusReasonGone:                  {failure.Limited, slow},
 		metav1.StatusReasonExpired:               {failure.Limited, slow},
 		metav1.StatusReasonTooManyRequests:       {failure.Limited, slow},
@@ -50,8 +49,8 @@ func reasons() map[metav1.StatusReason]class {
 	}
 }
 
-// Wrap gives an error of the API server, or of the way there, its kind and hint. nil stays nil; errors that
-// have a kind keep it.
+// Wrap gives an error of the API server, or of the connection to it, its kind and hint. nil stays nil; errors that have
+// a kind keep it.
 func Wrap(err error, op, target string) error {
 	if err == nil {
 		return nil
@@ -64,14 +63,14 @@ func Wrap(err error, op, target string) error {
 	return &failure.Error{Op: op, Target: target, Kind: v.kind, Hint: v.hint, Err: failure.Remote(err)}
 }
 
-// Usage is the error of a kubeconfig that cannot be used.
+// Usage is the error for an unusable kubeconfig.
 func Usage(err error) error {
 	return failure.New(failure.Usage, "read kubeconfig", "", "%w", err).
-		WithHint("name a kubeconfig and context that kubectl can use (--kubeconfig, --context)")
+		WithHint("use a kubeconfig and context that work with kubectl (--kubeconfig, --context)")
 }
 
-// RBACText is in `User "x" cannot get resource "pods" …`, in JSON and in protobuf: what RBAC refuses says so, and
-// admission does not.
+// RBACText is in `User "x" cannot get resource "pods" …`, in JSON and in protobuf. RBAC's refusals have it, those of
+// admission do not.
 const RBACText = `" cannot `
 
 func classify(err error) class {
@@ -83,27 +82,27 @@ func classify(err error) class {
 			return v
 		}
 		if noSuchResource(status.Status()) {
-			return class{failure.Unready, "install TiDB Operator 1.6, or point to the Kubernetes cluster that has it"}
+			return class{failure.Unready, "install TiDB Operator 1.6, or use the Kubernetes cluster that has it"}
 		}
 		return reasons()[status.Status().Reason]
 	}
-	// The last is client-go's own limiter, whose error has no type.
+	// The last condition is for client-go's rate limiter, whose error has no type.
 	if errors.Is(err, context.DeadlineExceeded) || isTimeout(err) ||
 		strings.Contains(err.Error(), "would exceed context deadline") {
-		return class{failure.Limited, "check the way to the API server and run it again"}
+		return class{failure.Limited, "check the connection to the API server and run it again"}
 	}
 	if strings.Contains(err.Error(), "getting credentials") || strings.Contains(err.Error(), "x509: ") {
 		return class{failure.Denied, "make `kubectl get nodes` work with this kubeconfig first"}
 	}
 	var request *url.Error
 	if errors.As(err, &request) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) {
-		return class{failure.Unknown, "check that the API server of the kubeconfig is up and can be reached"}
+		return class{failure.Unknown, "check that the kubeconfig's API server is up and reachable"}
 	}
 	return class{failure.Unknown, ""}
 }
 
-// admissionTexts are in the refusals of objects by the server's own checks, with 403, 404 or 422. The policy's own
-// message is the cause, and no role helps.
+// admissionTexts are in the API server's rejections of objects, with status 403, 404 or 422. The policy's message is
+// the cause, and no role helps.
 func admissionTexts() []struct {
 	text string
 	class
@@ -114,26 +113,26 @@ func admissionTexts() []struct {
 	}
 	return []row{
 		{"exceeded quota", class{
-			failure.Unready, "raise the ResourceQuota that the message names, or delete what uses it up",
+			failure.Unready, "raise the ResourceQuota named in the message, or free some of it",
 		}},
 		{"because it is being terminated", class{
-			failure.Unready, "wait until the namespace is gone and create it again, or name another one",
+			failure.Unready, "wait until the namespace is gone and recreate it, or use another one",
 		}},
 		{"admission webhook", class{
 			failure.Unready,
-			"see that the webhook that the message names allows the object: it is no question of the role",
+			"make the webhook named in the message allow the object; RBAC is not the cause",
 		}},
 		{"ValidatingAdmissionPolicy", class{
 			failure.Unready,
-			"see that the policy that the message names allows the object: it is no question of the role",
+			"make the policy named in the message allow the object; RBAC is not the cause",
 		}},
 		{"violates PodSecurity", class{
-			failure.Unready, "see that the namespace's pod security level allows the object",
+			failure.Unready, "make the namespace's pod security level allow the object",
 		}},
 	}
 }
 
-// admission recognizes the refusal of an object by a quota, a policy, a webhook or the state of its namespace.
+// admission recognizes a rejection by a quota, a policy, a webhook or the state of the namespace.
 func admission(s metav1.Status) (class, bool) {
 	if s.Status == metav1.StatusSuccess {
 		return class{}, false
@@ -147,14 +146,14 @@ func admission(s metav1.Status) (class, bool) {
 		return class{failure.Unready, "create the namespace: kubectl create namespace " + s.Details.Name}, true
 	}
 	if s.Reason == metav1.StatusReasonForbidden && !strings.Contains(s.Message, RBACText) {
-		return class{failure.Unready, "change what the message names: it is no question of the role"}, true
+		return class{failure.Unready, "fix what the message names; RBAC is not the cause"}, true
 	}
 	return class{}, false
 }
 
-// noSuchResource distinguishes the 404 of a path that is not served, as of a custom resource that is not installed,
-// from that of an object that does not exist: only the latter comes with a Status, for the former client-go
-// makes one up and says so in its causes.
+// noSuchResource distinguishes the 404 of an unserved path, such as that of a CRD that is not installed, from that of a
+// missing object: only the latter comes with a Status; for the former client-go makes one up and marks it in its
+// causes.
 func noSuchResource(s metav1.Status) bool {
 	return s.Reason == metav1.StatusReasonNotFound && s.Details != nil &&
 		slices.ContainsFunc(s.Details.Causes, func(c metav1.StatusCause) bool {

@@ -2,8 +2,8 @@ package operator1
 
 import "slices"
 
-// retarget makes selectors of pods by the source's instance select the target's: with the source's own, rules such
-// as "no two stores on a node" would keep the copy away from its source and not from itself.
+// retarget changes pod selectors from the source's instance to the target's: otherwise a rule such as "no two stores on
+// a node" would keep the copy's pods away from the source's, not from each other.
 func retarget(value any, source, target string) {
 	switch v := value.(type) {
 	case []any:

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Demand is what will be made in a namespace, at the least, by the names that quotas have for it: TiDB Operator may
-// make more, and what is not known is not counted.
+// Demand is a lower bound of what will be created in a namespace, by resource name as in quotas: TiDB Operator may
+// create more, and unknown resources are not counted.
 type Demand map[corev1.ResourceName]resource.Quantity
 
 func (d Demand) add(name corev1.ResourceName, times int64, of resource.Quantity) {
@@ -27,7 +27,7 @@ func (d Demand) count(name corev1.ResourceName, n int64) {
 	d.add(name, n, *resource.NewQuantity(1, resource.DecimalSI))
 }
 
-// Claims adds so many claims of a size. With the namespace's default class, "", no quota of a class counts.
+// Claims adds n claims of a size. For the default class, "", no per-class quota is counted.
 func (d Demand) Claims(n int64, size resource.Quantity, class string) {
 	d.count(corev1.ResourcePersistentVolumeClaims, n)
 	d.add(corev1.ResourceRequestsStorage, n, size)
@@ -38,7 +38,7 @@ func (d Demand) Claims(n int64, size resource.Quantity, class string) {
 	}
 }
 
-// Cluster adds what TiDB Operator makes for a TidbCluster, but for the claims of TiKV, which the restore makes.
+// Cluster adds what TiDB Operator creates for a TidbCluster, except TiKV's claims, which the restore creates.
 func (d Demand) Cluster(o *unstructured.Unstructured) {
 	d.count("count/tidbclusters.pingcap.com", 1)
 	d.count("count/deployments.apps", 1) // of discovery
@@ -48,7 +48,7 @@ func (d Demand) Cluster(o *unstructured.Unstructured) {
 	for _, component := range []string{"pd", TiKV, "tidb", "tiflash", "ticdc", "pump", "tiproxy"} {
 		if part, ok := spec[component].(map[string]any); ok {
 			replicas, _ := part["replicas"].(int64)
-			if component == "tidb" { // which come at the end
+			if component == "tidb" { // started at the end
 				kept, _ := strconv.ParseInt(o.GetAnnotations()[tidbReplicasKey], 10, 32)
 				replicas = max(replicas, kept)
 			}
@@ -79,11 +79,11 @@ func (d Demand) component(name string, part map[string]any, replicas int64) {
 		"cpu": corev1.ResourceRequestsCPU, "memory": corev1.ResourceRequestsMemory,
 	} {
 		limit := quantity(limits[resourceName])
-		asked := limit // what Kubernetes requests where nothing is named
+		requested := limit // Kubernetes' default
 		if value, named := requests[resourceName]; named {
-			asked = quantity(value)
+			requested = quantity(value)
 		}
-		d.add(request, replicas, asked)
+		d.add(request, replicas, requested)
 		d.add("limits."+corev1.ResourceName(resourceName), replicas, limit)
 	}
 	if name != TiKV {
@@ -118,7 +118,7 @@ func (d Demand) storage(name string, part map[string]any, replicas int64, own re
 	}
 }
 
-// quantity reads a value of a spec; one that is not understood is nothing.
+// quantity parses a value of a spec; an invalid one is zero.
 func quantity(value any) resource.Quantity {
 	if value == nil {
 		return resource.Quantity{}

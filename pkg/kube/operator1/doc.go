@@ -1,3 +1,3 @@
-// Package operator1 is what is TiDB Operator 1.x's own: the document of a TidbCluster, how a target's is made of its
-// source's, and the names, labels and annotations of what the Operator makes. It calls nobody.
+// Package operator1 has what is specific to TiDB Operator 1.x: the TidbCluster object, how a target's is derived from
+// its source's, and the names, labels and annotations of the Operator's objects. It makes no calls.
 package operator1

@@ -12,34 +12,34 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
-// TidbCluster is the part of a TidbCluster object that tisnap reads, and the whole object as it is.
+// TidbCluster is the part of a TidbCluster object that tisnap reads, and the whole object unchanged.
 type TidbCluster struct {
 	Name         cluster.Name
 	Version      string
 	RecoveryMode bool
-	Run          cluster.RunID // that made it; "" for one that tisnap did not make
+	Run          cluster.RunID // that created it; "" if tisnap did not
 	PDReplicas   int
 	TiKVReplicas int
 	TiDBReplicas int
 	// Instance is the value of the label app.kubernetes.io/instance on everything that belongs to the cluster: that
 	// label of the TidbCluster itself, which Helm and Argo CD set, else its name.
 	Instance string
-	// TLS is spec.tlsCluster.enabled: PD and the stores take clients with a certificate of the cluster's CA alone.
+	// TLS is spec.tlsCluster.enabled: PD and the stores accept only clients with a certificate of the cluster's CA.
 	TLS bool
-	// FailureStores is how many stores the Operator added, beside the replicas, since others failed.
+	// FailureStores is how many stores the Operator added to the replicas because others failed.
 	FailureStores int
 	// Scaling is true while the Operator adds or removes TiKV pods.
 	Scaling     bool
 	PDAddresses []string                   // client URLs of the healthy members, from the status
 	Stores      map[cluster.StoreID]string // pod by store id, from the status
-	// Elsewhere are stores of the same TiDB cluster whose pods are in other Kubernetes clusters: each of those is
-	// backed up by a run of its own. Nil is none, as for every cluster that is read from an API server.
+	// Elsewhere are stores of the same TiDB cluster in other Kubernetes clusters, each of which is backed up by a run
+	// of its own. It is nil for every cluster read from an API server.
 	Elsewhere map[cluster.StoreID]bool
 	TiDBReady int             // healthy TiDB members, from the status
-	Object    json.RawMessage // unchanged, unknown fields included
+	Object    json.RawMessage // unchanged, including unknown fields
 }
 
-// document is the part of a TidbCluster that is read.
+// document is the part of a TidbCluster that Read decodes.
 type document struct {
 	Spec struct {
 		Version      string `json:"version"`
@@ -52,7 +52,7 @@ type document struct {
 		} `json:"pd"`
 		TiKV struct {
 			Replicas int    `json:"replicas"`
-			Version  string `json:"version"` // of this component, if it differs
+			Version  string `json:"version"` // overrides spec.version
 			Config   any    `json:"config"`
 		} `json:"tikv"`
 		TiDB struct {
@@ -81,7 +81,7 @@ type document struct {
 	} `json:"status"`
 }
 
-// Read reads a TidbCluster, and spec.tikv.config as it is there. One that cannot be read is Corrupt.
+// Read decodes a TidbCluster, and spec.tikv.config unchanged. An unreadable one is Corrupt.
 func Read(name cluster.Name, o *unstructured.Unstructured) (tc TidbCluster, config any, err error) {
 	raw, err := o.MarshalJSON()
 	if err != nil {

@@ -6,12 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// failoverKey holds the source's spec.tikv.maxFailoverCount while a target is restored: "null" where it had none.
+// failoverKey holds the source's spec.tikv.maxFailoverCount during a restore: "null" if it had none.
 const failoverKey = "tisnap.io/max-failover-count"
 
-// withoutFailover keeps the Operator from adding TiKV pods while stores come up slowly from cold volumes: a
-// store of its own making would join the restored ones. The number that the source had is put back by
-// withFailover.
+// withoutFailover keeps the Operator from adding TiKV pods while stores come up slowly from cold volumes: a new, empty
+// store would join the restored ones. withFailover restores the source's number.
 func withoutFailover(spec map[string]any) (kept string, ok bool) {
 	tikv, isMap := spec["tikv"].(map[string]any)
 	if !isMap || tikv["maxFailoverCount"] == int64(0) {
@@ -25,7 +24,7 @@ func withoutFailover(spec map[string]any) (kept string, ok bool) {
 	return string(was), true
 }
 
-// withFailover puts back what withoutFailover took; it changes nothing in a target of somebody else.
+// withFailover reverts withoutFailover; it does not change a target created by others.
 func withFailover(o *unstructured.Unstructured) {
 	a := o.GetAnnotations()
 	kept, has := a[failoverKey]
@@ -39,6 +38,6 @@ func withFailover(o *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(o.Object, "spec", "tikv", "maxFailoverCount")
 		return
 	}
-	// spec.tikv is a map: it was when the number was taken
+	// spec.tikv is a map, or the annotation would not exist
 	_ = unstructured.SetNestedField(o.Object, *was, "spec", "tikv", "maxFailoverCount")
 }

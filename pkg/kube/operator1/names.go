@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What TiDB Operator writes on its objects.
+// Labels and annotations of TiDB Operator's objects.
 const (
 	InstanceLabel      = "app.kubernetes.io/instance"
 	ComponentLabel     = "app.kubernetes.io/component"
@@ -27,50 +27,50 @@ const (
 // TiKV is the component of the stores, and the name of their containers.
 const TiKV = "tikv"
 
-// ComponentSelector selects what belongs to a component of a cluster, by TidbCluster.Instance.
+// ComponentSelector selects the objects of a component of a cluster, by TidbCluster.Instance.
 func ComponentSelector(instance, component string) metav1.ListOptions {
 	return metav1.ListOptions{
 		LabelSelector: fmt.Sprintf("%s=%s,%s=%s", InstanceLabel, instance, ComponentLabel, component),
 	}
 }
 
-// InstanceSelector selects what belongs to a cluster, by TidbCluster.Instance.
+// InstanceSelector selects the objects of a cluster, by TidbCluster.Instance.
 func InstanceSelector(instance string) metav1.ListOptions {
 	return metav1.ListOptions{LabelSelector: InstanceLabel + "=" + instance}
 }
 
-// components are those of a TidbCluster that have a StatefulSet, as a pattern.
+// components matches the components of a TidbCluster that have a StatefulSet.
 const components = "(tikv|pd|tidb|ticdc|pump|tiproxy|tiflash)"
 
-// StatefulSets recognizes the names of a cluster's StatefulSets.
+// StatefulSets matches the names of a cluster's StatefulSets.
 func StatefulSets(cluster string) *regexp.Regexp {
 	return regexp.MustCompile("^" + regexp.QuoteMeta(cluster) + "-" + components + "$")
 }
 
-// ClaimOf recognizes by its name a claim that a StatefulSet of the cluster would take for its own, whatever its labels.
+// ClaimOf matches the names of claims that a StatefulSet of the cluster would adopt, whatever their labels.
 func ClaimOf(cluster string) *regexp.Regexp {
 	return regexp.MustCompile(`^(tikv|pd|tidb|ticdc|pump|tiproxy|data\d+)-` + regexp.QuoteMeta(cluster) +
 		`-` + components + `-\d+$`)
 }
 
-// Instance is what the Operator labels everything of the cluster with: TidbCluster.GetInstanceName.
+// Instance returns the Operator's instance label of all objects of the cluster: TidbCluster.GetInstanceName.
 func Instance(o *unstructured.Unstructured) string {
 	return cmp.Or(o.GetLabels()[InstanceLabel], o.GetName())
 }
 
-// Resource is that of TidbClusters.
+// Resource is the resource of TidbClusters.
 func Resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "pingcap.com", Version: "v1alpha1", Resource: "tidbclusters"}
 }
 
-// MadeForPod recognizes the name of a claim, of any template, that a StatefulSet of the cluster makes. That does not
-// prove that it did: one of cluster "my-copy" looks like one of "copy", too.
+// MadeForPod matches the names of claims, from any template, that a StatefulSet of the cluster makes. A match is no
+// proof: a claim of cluster "my-copy" also looks like one of "copy".
 func MadeForPod(cluster string) *regexp.Regexp {
 	return regexp.MustCompile("-" + regexp.QuoteMeta(cluster) + "-" + components + `-\d+$`)
 }
 
-// TLSSecrets are the names of the secrets that the pods of a cluster mount. They are made of the cluster's own
-// name: those of the source are of no use to a copy.
+// TLSSecrets returns the names of the secrets that the pods of a cluster mount. They contain the cluster's name, so a
+// copy cannot use its source's.
 func TLSSecrets(spec map[string]any, name string) []string {
 	var names []string
 	if on, _, _ := unstructured.NestedBool(spec, "tlsCluster", "enabled"); on {
@@ -87,6 +87,6 @@ func TLSSecrets(spec map[string]any, name string) []string {
 	return names
 }
 
-// ClientSecret is where TiDB Operator 1.6 looks for the certificate of a cluster's clients
+// ClientSecret is the name of the secret with the certificate of a cluster's clients in TiDB Operator 1.6
 // (util.ClusterClientTLSSecretName).
 func ClientSecret(name string) string { return name + "-cluster-client-secret" }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// serviceFields are the settings of a service that only one service can have.
+// serviceFields are the service settings that only one service can have.
 func serviceFields() []string {
 	return []string{
 		"clusterIP", "clusterIPs", "externalIPs", "loadBalancerIP", "mysqlNodePort", "nodePort", "statusNodePort",
@@ -15,8 +15,8 @@ func serviceFields() []string {
 	}
 }
 
-// unique reports whether an annotation gives its service, or pod, a name or an address that another one cannot have
-// too. What says how a load balancer is made stays: without "internal" the copy would be open to the world.
+// unique reports whether an annotation gives its service or pod a name or address that no other can share. Settings of
+// how a load balancer is created are kept: without "internal" the copy would be public.
 func unique(annotation string) bool {
 	if strings.HasPrefix(annotation, "external-dns.") || strings.Contains(annotation, "ingress.kubernetes.io/") {
 		return true
@@ -25,9 +25,9 @@ func unique(annotation string) bool {
 	return slices.Contains([]string{"name", "eip-allocations", "private-ipv4-addresses", "ipv6-addresses"}, setting)
 }
 
-// dropServiceSettings removes from every component what would make the copy fight its source: node ports, which the
-// API server refuses, host names, which external-dns would point to the copy, names and addresses of load balancers.
-// It returns the paths of what it removed, in order.
+// dropServiceSettings removes settings of any component that clash with the source's: node ports, which the API server
+// would reject, host names, which external-dns would point to the copy, and names and addresses of load balancers. It
+// returns the paths of the removed settings, in order.
 func dropServiceSettings(spec map[string]any) []string {
 	var dropped []string
 	drop := func(in map[string]any, key, path string) {

@@ -8,15 +8,15 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Shape is what has to be the same in a TidbCluster and in the target of its restore.
+// Shape is what must be equal in a TidbCluster and in the target of its restore.
 type Shape struct {
-	Volumes int // of each TiKV store
-	// Encryption are TiKV's own settings of encryption at rest (security.encryption…): with another method or
-	// master key a store cannot open the data.
+	Volumes int // per TiKV store
+	// Encryption has TiKV's encryption-at-rest settings (security.encryption…): with another method or master key a
+	// store cannot open the data.
 	Encryption map[string]string
 }
 
-// ShapeOf reads the shape of a TidbCluster. One that cannot be read is Corrupt.
+// ShapeOf reads the shape of a TidbCluster. An unreadable one is Corrupt.
 func ShapeOf(object json.RawMessage) (Shape, error) {
 	var doc struct {
 		Spec struct {
@@ -42,5 +42,5 @@ func ShapeOf(object json.RawMessage) (Shape, error) {
 	return s, nil
 }
 
-// SameEncryption reports whether stores of the one can open the data of the other.
+// SameEncryption reports whether stores of one can open the data of the other.
 func (s Shape) SameEncryption(other Shape) bool { return maps.Equal(s.Encryption, other.Encryption) }

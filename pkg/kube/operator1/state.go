@@ -7,11 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// leftRecoveryKey lists the uids of the pods that ran in recovery mode when it was cleared. Only those are
-// deleted: a second call must not restart TiKV once more.
+// leftRecoveryKey lists the uids of the pods that ran in recovery mode when it was cleared. Only those are deleted: a
+// second call must not restart TiKV again.
 const leftRecoveryKey = "tisnap.io/restarted-pods"
 
-// StartTiKV sets the annotation on which the Operator starts TiKV. It returns false if there is nothing to write.
+// StartTiKV sets the annotation that makes the Operator start TiKV. It returns false if there is nothing to write.
 func StartTiKV(o *unstructured.Unstructured) bool {
 	a := o.GetAnnotations()
 	if a[volumesReadyKey] != "" {
@@ -25,8 +25,8 @@ func StartTiKV(o *unstructured.Unstructured) bool {
 	return true
 }
 
-// LeaveRecovery clears recovery mode, and notes the uids of the pods that ran in it. If it was cleared already, it
-// returns those of that time, and there is nothing to write.
+// LeaveRecovery clears recovery mode and records the uids of the pods that ran in it. If it was already cleared, it
+// returns the uids recorded then, and there is nothing to write.
 func LeaveRecovery(o *unstructured.Unstructured, pods []string) (restarted []string, cleared bool) {
 	recovery, _, _ := unstructured.NestedBool(o.Object, "spec", "recoveryMode")
 	a := o.GetAnnotations()
@@ -44,17 +44,17 @@ func LeaveRecovery(o *unstructured.Unstructured, pods []string) (restarted []str
 	return pods, true
 }
 
-// StartTiDB puts the number of TiDB servers back that Make took. It returns false, and changes nothing, where it took
-// none.
+// StartTiDB restores the number of TiDB replicas, which Make set to 0. If Make did not, it returns false and changes
+// nothing.
 func StartTiDB(o *unstructured.Unstructured) bool {
-	if _, taken := o.GetAnnotations()[tidbReplicasKey]; !taken {
+	if _, saved := o.GetAnnotations()[tidbReplicasKey]; !saved {
 		return false
 	}
 	withTiDB(o)
 	return true
 }
 
-// Serves says why a cluster that a restore made may serve: it has left recovery mode, or TiDB runs.
+// Serves returns why a cluster created by a restore may serve: it has left recovery mode, or TiDB runs. "" if neither.
 func Serves(tc *unstructured.Unstructured) string {
 	if recovery, _, _ := unstructured.NestedBool(tc.Object, "spec", "recoveryMode"); !recovery {
 		return "cluster " + tc.GetName() + " is not in recovery mode: it serves"
@@ -62,7 +62,7 @@ func Serves(tc *unstructured.Unstructured) string {
 	return RunsTiDB(tc)
 }
 
-// RunsTiDB names a TiDB of the cluster that is healthy.
+// RunsTiDB names a healthy TiDB member of the cluster, "" if there is none.
 func RunsTiDB(tc *unstructured.Unstructured) string {
 	members, _, _ := unstructured.NestedMap(tc.Object, "status", "tidb", "members")
 	for name, member := range members {
@@ -73,18 +73,18 @@ func RunsTiDB(tc *unstructured.Unstructured) string {
 	return ""
 }
 
-// MayUse says why a cluster of the name, which the run did not make, may use the run's claims.
+// MayUse returns why a cluster of the same name, not created by the run, may use the run's claims; "" if it cannot.
 func MayUse(tc *unstructured.Unstructured) string {
 	if why := Serves(tc); why != "" {
 		return why
 	}
 	if tc.GetAnnotations()[volumesReadyKey] != "" {
-		return "cluster " + tc.GetName() + ", which the run did not make, may use the volumes: its TiKV was let start"
+		return "cluster " + tc.GetName() + ", not created by the run, may use the volumes: TiKV was allowed to start"
 	}
 	return ""
 }
 
-// StartOrder are the components that have pods by now, in the order in which the Operator starts them.
+// StartOrder returns the components that should have pods by now, in the order in which the Operator starts them.
 func StartOrder(o *unstructured.Unstructured) []string {
 	order := []string{"pd"}
 	recovery, _, _ := unstructured.NestedBool(o.Object, "spec", "recoveryMode")

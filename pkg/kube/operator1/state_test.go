@@ -18,7 +18,7 @@ func TestLeaveRecovery_Again_NamesThePodsOfTheFirstTime(t *testing.T) {
 	require.True(t, StartTiKV(o))
 	require.False(t, StartTiKV(o), "it is set already")
 	require.Equal(t, []string{"pd", "tikv"}, StartOrder(o))
-	require.Contains(t, MayUse(o), "its TiKV was let start")
+	require.Contains(t, MayUse(o), "TiKV was allowed to start")
 	require.Empty(t, Serves(o))
 
 	pods, cleared := LeaveRecovery(o, []string{"a", "b"})

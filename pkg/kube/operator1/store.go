@@ -19,13 +19,13 @@ type Store struct {
 	Ordinal  int    // of its pod
 }
 
-// pod is the name that the StatefulSet gives.
+// pod returns the name that the StatefulSet gives.
 func (s Store) pod() string { return fmt.Sprintf("%s-tikv-%d", s.Cluster.Name, s.Ordinal) }
 
-// Claim is the name that the target's pod expects in place of the source's claim: both begin with the
-// volume's name, "tikv" or "tikv-NAME", and end with the pod's.
+// Claim returns the name of the target pod's claim that replaces the source's: both begin with the volume's name,
+// "tikv" or "tikv-NAME", and end with the pod's.
 func (s Store) Claim(source *metav1.ObjectMeta) (string, error) {
-	// The Operator writes the pod on the claim; before it did so, the claim's instance was the cluster's name.
+	// The Operator annotates the claim with its pod; versions that did not used the cluster's name as the instance.
 	pod := regexp.QuoteMeta(cmp.Or(source.Annotations[podNameKey], source.Labels[podNameKey]))
 	if instance := source.Labels[InstanceLabel]; pod == "" && instance != "" {
 		pod = regexp.QuoteMeta(instance) + `-tikv-\d+`
@@ -39,7 +39,7 @@ func (s Store) Claim(source *metav1.ObjectMeta) (string, error) {
 	return match[1] + "-" + s.pod(), nil
 }
 
-// Labels gives the source's labels to the target. The store keeps its id; the id of the cluster is new.
+// Labels derives the target's labels from the source's. The store keeps its id; the cluster has a new one.
 func (s Store) Labels(from map[string]string) map[string]string {
 	labels := maps.Clone(from)
 	if labels == nil {
@@ -52,7 +52,7 @@ func (s Store) Labels(from map[string]string) map[string]string {
 	return labels
 }
 
-// RenamePod rewrites the pod in labels or annotations that have one.
+// RenamePod updates the pod name in labels or annotations that have one.
 func (s Store) RenamePod(m map[string]string) {
 	if _, has := m[podNameKey]; has {
 		m[podNameKey] = s.pod()

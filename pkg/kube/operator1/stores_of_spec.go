@@ -9,8 +9,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// setStores makes the spec ask for as many stores as the backup has, with volumes of the sizes that are made: for
-// volumes that differ from its requests the Operator would try to resize them, and give new pods the old size.
+// setStores makes the spec request as many stores as the backup has, with volumes of the restored sizes: the Operator
+// would try to resize volumes that differ from the requests, and give new pods the old size.
 func setStores(spec map[string]any, to Target) error {
 	tikv, ok := spec["tikv"].(map[string]any)
 	if !ok {
@@ -42,7 +42,7 @@ func setStores(spec map[string]any, to Target) error {
 	return nil
 }
 
-// setSize leaves a text alone that means the same size.
+// setSize keeps an existing value of the same size.
 func setSize(in map[string]any, key string, giB int64) {
 	if text, ok := in[key].(string); ok {
 		if q, err := resource.ParseQuantity(text); err == nil && q.Value() == giB<<30 {
@@ -56,13 +56,13 @@ func setSize(in map[string]any, key string, giB int64) {
 // most 63 characters, is the name, a dash and a hash of ten.
 const maxSetName = 52
 
-// checkNameLength refuses a name with which the StatefulSets cannot make pods. The API server does not.
+// checkNameLength rejects a name with which the StatefulSets could not create pods. The API server does not.
 func checkNameLength(spec map[string]any, target cluster.Name) error {
 	for _, component := range []string{"tiflash", "tiproxy", "ticdc", "tikv", "tidb", "pump", "pd"} {
 		limit := maxSetName - len("-"+component)
 		if _, has := spec[component].(map[string]any); has && len(target.Name) > limit {
 			return failure.New(failure.Usage, "make tidbcluster", target.String(),
-				"the name has %d characters, and %s could make no pods with more than %d", len(target.Name), component,
+				"the name has %d characters, but %s cannot create pods with more than %d", len(target.Name), component,
 				limit).
 				WithHint("choose a target name of at most %d characters", limit)
 		}

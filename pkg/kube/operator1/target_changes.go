@@ -18,19 +18,19 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
-// Changes are what the user wants to be different in a target from its source.
+// Changes is how the user wants a target to differ from its source.
 type Changes struct {
-	// Manifest is a TidbCluster of the user's own, taken in place of the source's; nil takes the source's.
+	// Manifest is the user's own TidbCluster, used instead of the source's; nil uses the source's.
 	Manifest json.RawMessage
-	// Patches are applied in order to what is made of either: a list is a JSON Patch (RFC 6902), an object a merge
-	// patch (RFC 7386). Kubernetes has no strategic merge for custom resources, as it would need their Go types.
+	// Patches are applied in order to the result: a list is a JSON Patch (RFC 6902), an object a merge patch (RFC
+	// 7386). Kubernetes has no strategic merge for custom resources, as it would need their Go types.
 	Patches []json.RawMessage
 }
 
 // Any reports whether there are changes.
 func (c *Changes) Any() bool { return c.Manifest != nil || len(c.Patches) > 0 }
 
-// ReadManifest finds the one TidbCluster among the objects of a YAML or JSON text. None, or several, is Usage.
+// ReadManifest finds the TidbCluster among the objects of a YAML or JSON text. None, or several, is Usage.
 func ReadManifest(text []byte, file string) (json.RawMessage, error) {
 	const op = "read manifest"
 	var found json.RawMessage
@@ -53,18 +53,18 @@ func ReadManifest(text []byte, file string) (json.RawMessage, error) {
 		}
 		if found != nil {
 			return nil, failure.New(failure.Usage, op, file, "it has more than one TidbCluster").
-				WithHint("name a file that has only the one to restore")
+				WithHint("use a file with only the TidbCluster to restore")
 		}
 		found = object
 	}
 	if found == nil {
 		return nil, failure.New(failure.Usage, op, file, "it has no TidbCluster").
-			WithHint("name a file with a TidbCluster (kind: TidbCluster), such as one that --print-manifest wrote")
+			WithHint("use a file with a TidbCluster (kind: TidbCluster), such as one written by --print-manifest")
 	}
 	return found, nil
 }
 
-// ReadPatch reads a patch of Changes from YAML or JSON. What is no patch is Usage.
+// ReadPatch reads a patch of Changes from YAML or JSON. Anything else is Usage.
 func ReadPatch(text []byte, file string) (json.RawMessage, error) {
 	const op = "read patch"
 	patch, err := yaml.YAMLToJSON(text)
@@ -95,7 +95,7 @@ func (c *Changes) patched(content map[string]any, target cluster.Name) (map[stri
 	for _, patch := range c.Patches {
 		if object, err = applyPatch(object, patch); err != nil {
 			return nil, failure.New(failure.Usage, op, target.String(), "%w", err).
-				WithHint("see what the patch is applied to: --print-manifest, without --patch")
+				WithHint("print what the patch is applied to: --print-manifest, without --patch")
 		}
 	}
 	var out map[string]any
@@ -116,8 +116,8 @@ func applyPatch(object []byte, patch json.RawMessage) ([]byte, error) {
 	return operations.Apply(object)
 }
 
-// TargetManifest is the TidbCluster that CreateCluster makes, as YAML, without the marks of the run: as a Manifest of
-// Changes it makes the same cluster.
+// TargetManifest returns the TidbCluster that CreateCluster creates, as YAML without the run's mark: as
+// Changes.Manifest it makes the same cluster.
 func TargetManifest(source json.RawMessage, to Target) ([]byte, error) {
 	made, err := Make(source, to)
 	if err != nil {

@@ -51,11 +51,11 @@ func TestPatch_MergeAndJSONPatch_AreAppliedToTheCopy(t *testing.T) {
 func TestPatch_ThatTheDataOrTheRestoreDoNotAllow_IsRefusedByItsField(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ patch, says string }{
-		"version":       {`{"spec": {"version": "v7.1.0"}}`, `the version of TiKV is "7.1.0", and the backup has "8.5.0"`},
+		"version":       {`{"spec": {"version": "v7.1.0"}}`, `TiKV's version is "7.1.0", but the backup has "8.5.0"`},
 		"tikv version":  {`{"spec": {"tikv": {"version": "v8.1.0"}}}`, `"8.1.0"`},
 		"stores":        {`{"spec": {"tikv": {"replicas": 5}}}`, "the backup has 3 stores"},
 		"volumes":       {`{"spec": {"tikv": {"storageVolumes": null}}}`, "spec.tikv.storageVolumes"},
-		"size":          {`{"spec": {"tikv": {"requests": {"storage": "200Gi"}}}}`, "made with 100 GiB (--volume-size)"},
+		"size":          {`{"spec": {"tikv": {"requests": {"storage": "200Gi"}}}}`, "will have 100 GiB (--volume-size)"},
 		"size of raft":  {`[{"op": "replace", "path": "/spec/tikv/storageVolumes/0/storageSize", "value": "1Gi"}]`, "the storageSize of /var/lib/raft"},
 		"api version":   {`{"spec": {"tikv": {"config": "[raft-engine]\ndir = \"/var/lib/raft\"\n"}}}`, "storage.api-version"},
 		"encryption":    {`{"spec": {"tikv": {"config": "[raft-engine]\ndir=\"/var/lib/raft\"\n[storage]\napi-version=2\n[security.encryption]\ndata-encryption-method=\"aes128-ctr\"\n"}}}`, "security.encryption.data-encryption-method"},
@@ -65,7 +65,7 @@ func TestPatch_ThatTheDataOrTheRestoreDoNotAllow_IsRefusedByItsField(t *testing.
 		"recovery mode": {`{"spec": {"recoveryMode": false}}`, "leave these to the restore"},
 		"run":           {`{"metadata": {"annotations": null}}`, "leave these to the restore"},
 		"spec":          {`{"spec": null}`, "leave these to the restore"},
-		"other pd":      {`{"spec": {"pdAddresses": ["http://live-pd:2379"]}}`, "joins another cluster's pd"},
+		"other pd":      {`{"spec": {"pdAddresses": ["http://live-pd:2379"]}}`, "joins another cluster's PD"},
 		"no such path":  {`[{"op": "replace", "path": "/spec/none/x", "value": 1}]`, "--print-manifest"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestManifest_OfAnotherClusterOrShape_IsRefused(t *testing.T) {
 		"slots":     {`{"metadata": {"annotations": {"tikv.tidb.pingcap.com/delete-slots": "[0]"}}}`, "ordinals"},
 		"size":      {`{"spec": {"tikv": {"requests": {"storage": "1Ti"}}}}`, "--volume-size"},
 		"replicas":  {`{"spec": {"tikv": {"replicas": 4}}}`, "3 stores"},
-		"version":   {`{"spec": {"version": null}}`, "the version of TiKV"},
+		"version":   {`{"spec": {"version": null}}`, "TiKV's version"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

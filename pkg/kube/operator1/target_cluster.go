@@ -12,16 +12,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
-// Target is the cluster that a restore makes.
+// Target is the cluster that a restore creates.
 type Target struct {
 	Name cluster.Name
 	Run  cluster.RunID
-	// Stores is how many stores the backup has, and so how many TiKV pods are made. After a failover the source
-	// has more pods than replicas. 0 keeps the source's replicas.
+	// Stores is the number of stores in the backup, and so of TiKV pods to create. After a failover the source has
+	// more pods than replicas. 0 keeps the source's replicas.
 	Stores int
-	// SizesGiB are the sizes of a store's volumes by their mount paths; those that are not named keep the source's.
+	// SizesGiB has the sizes of a store's volumes by mount path; volumes not in it keep the source's size.
 	SizesGiB map[string]int64
-	// KeepServiceSettings keeps node ports, host names and addresses of load balancers, which the source may still use.
+	// KeepServiceSettings keeps node ports, host names and load balancer addresses, which the source may still use.
 	KeepServiceSettings bool
 	Changes             Changes
 }
@@ -29,12 +29,12 @@ type Target struct {
 // Made is a TidbCluster made from the source's.
 type Made struct {
 	Object *unstructured.Unstructured
-	// Dropped are the settings of the source that it does not have, as paths in the spec.
+	// Dropped are the source's settings that were removed, as paths in the spec.
 	Dropped []string
 }
 
-// Make turns the source's object, or the user's own, into the target's. It keeps the spec but for what Target
-// says.
+// Make turns the source's object, or the user's own, into the target's. It keeps the spec except for what Target
+// changes.
 func Make(source json.RawMessage, to Target) (Made, error) {
 	if !to.Changes.Any() {
 		return copiedCluster(source, to)
@@ -59,12 +59,12 @@ func Make(source json.RawMessage, to Target) (Made, error) {
 		return Made{}, err
 	}
 	spec, _ := content["spec"].(map[string]any)
-	if failover, taken := withoutFailover(spec); taken { // a patch has set it
+	if failover, saved := withoutFailover(spec); saved { // a patch has set it
 		annotations := made.Object.GetAnnotations()
 		annotations[failoverKey] = failover
 		made.Object.SetAnnotations(annotations)
 	}
-	if replicas, taken := withoutTiDB(spec); taken {
+	if replicas, saved := withoutTiDB(spec); saved {
 		annotations := made.Object.GetAnnotations()
 		annotations[tidbReplicasKey] = replicas
 		made.Object.SetAnnotations(annotations)
@@ -95,10 +95,10 @@ func copiedCluster(from json.RawMessage, to Target) (Made, error) {
 	delete(spec, "suspendAction")
 	spec["recoveryMode"] = true
 	was := &unstructured.Unstructured{Object: content}
-	withFailover(was) // of a manifest that was printed by us
+	withFailover(was) // for a manifest printed by TargetManifest
 	withTiDB(was)
-	failover, taken := withoutFailover(spec)
-	replicas, later := withoutTiDB(spec)
+	failover, savedFailover := withoutFailover(spec)
+	replicas, savedReplicas := withoutTiDB(spec)
 	if err := setStores(spec, to); err != nil {
 		return Made{}, err
 	}
@@ -108,17 +108,17 @@ func copiedCluster(from json.RawMessage, to Target) (Made, error) {
 	}
 	retarget(spec, cmp.Or(was.GetLabels()[InstanceLabel], was.GetName()), target.Name)
 	o := made.Object
-	// br's clustermeta leaves out version and kind.
+	// br's clustermeta omits version and kind.
 	o.SetAPIVersion(Resource().GroupVersion().String())
 	o.SetKind("TidbCluster")
 	o.SetName(target.Name)
 	o.SetNamespace(target.Namespace)
 	o.SetLabels(keptLabels(was.GetLabels(), target, own))
 	annotations := keptAnnotations(was.GetAnnotations(), own)
-	if taken {
+	if savedFailover {
 		annotations[failoverKey] = failover
 	}
-	if later {
+	if savedReplicas {
 		annotations[tidbReplicasKey] = replicas
 	}
 	o.SetAnnotations(annotations)
@@ -126,7 +126,7 @@ func copiedCluster(from json.RawMessage, to Target) (Made, error) {
 	return made, nil
 }
 
-// checkAlone refuses a cluster that joins the PD of another one: its target would join the live source.
+// checkAlone rejects a cluster that joins another cluster's PD: its target would join the live source.
 func checkAlone(spec map[string]any, target cluster.Name) error {
 	other, _ := spec["cluster"].(map[string]any)
 	addresses, _ := spec["pdAddresses"].([]any)
@@ -134,12 +134,12 @@ func checkAlone(spec map[string]any, target cluster.Name) error {
 		return nil
 	}
 	return failure.New(failure.Usage, "make tidbcluster", target.String(),
-		"the source joins another cluster's pd (spec.cluster or spec.pdAddresses), and so would the target").
-		WithHint("restore the cluster that the source belongs to as a whole")
+		"the source joins another cluster's PD (spec.cluster or spec.pdAddresses), and so would the target").
+		WithHint("restore the whole cluster that the source belongs to")
 }
 
-// keptLabels drops what deployment tools wrote: they would manage the target too, and delete it. In the user's own
-// manifest they are meant to.
+// keptLabels drops labels of deployment tools, which would manage the target too and delete it. In the user's own
+// manifest they are intended.
 func keptLabels(labels map[string]string, target cluster.Name, own bool) map[string]string {
 	kept := map[string]string{}
 	for k, v := range labels {
@@ -155,8 +155,8 @@ func keptLabels(labels map[string]string, target cluster.Name, own bool) map[str
 	return kept
 }
 
-// keptAnnotations drops what the source's server, Operator and deployment tools wrote. Delete slots go
-// because the target's ordinals begin at 0 again; the mark that volumes are ready because they are not.
+// keptAnnotations drops annotations of the source's API server, Operator and deployment tools. Delete slots are dropped
+// because the target's ordinals begin at 0, and the mark of ready volumes because they are not ready yet.
 func keptAnnotations(annotations map[string]string, own bool) map[string]string {
 	kept := map[string]string{}
 	for k, v := range annotations {

@@ -14,8 +14,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
-// formatKeys are the keys of TiKV's configuration that say where its data are and in which format: with other values a
-// store would not open the restored volumes, or would begin with empty folders on them.
+// formatKeys are the keys of TiKV's configuration for the location and format of its data: with other values a store
+// would not open the restored volumes, or would start with empty folders on them.
 // https://docs.pingcap.com/tidb/stable/tikv-configuration-file
 func formatKeys() []string {
 	return []string{
@@ -25,7 +25,7 @@ func formatKeys() []string {
 	}
 }
 
-// checkOwn refuses a manifest of the user's that is of another cluster, or would ask for other volumes than are made.
+// checkOwn rejects a user's manifest of another cluster, or one that does not match the restored volumes.
 func checkOwn(source json.RawMessage, to Target) error {
 	var content map[string]any
 	if err := decodeObject(to.Changes.Manifest, &content); err != nil {
@@ -34,34 +34,34 @@ func checkOwn(source json.RawMessage, to Target) error {
 	o := &unstructured.Unstructured{Object: content}
 	namespace := o.GetNamespace()
 	if o.GetName() != to.Name.Name || namespace != "" && namespace != to.Name.Namespace {
-		return failure.New(failure.Usage, "read manifest", to.Name.String(), "the manifest is of TidbCluster %s/%s",
+		return failure.New(failure.Usage, "read manifest", to.Name.String(), "the manifest is for TidbCluster %s/%s",
 			namespace, o.GetName()).
 			WithHint("make --to and the manifest name the same cluster")
 	}
 	for key := range o.GetAnnotations() {
 		if strings.HasSuffix(key, deleteSlotsSuffix) {
 			return failure.New(failure.Usage, "read manifest", to.Name.String(),
-				"its annotation %s leaves out ordinals, and the restored volumes go to the pods from 0 on", key).
-				WithHint("take the annotation out, and scale after the restore")
+				"its annotation %s skips ordinals, but the restored volumes go to the pods from 0 on", key).
+				WithHint("remove the annotation, and scale after the restore")
 		}
 	}
 	return refuseDifferences(source, content, to)
 }
 
-// checkChanged refuses a target that, changed as the user asked, could not open the restored data, or would not be
-// the one that the restore works with.
+// checkChanged rejects a target that, with the user's changes, could not open the restored data or would break the
+// restore itself.
 func checkChanged(source json.RawMessage, content map[string]any, to Target) error {
 	o := &unstructured.Unstructured{Object: content}
 	recovery, _, _ := unstructured.NestedBool(content, "spec", "recoveryMode")
 	if o.GetName() != to.Name.Name || o.GetNamespace() != to.Name.Namespace || o.GetKind() != "TidbCluster" ||
 		o.GetAnnotations()[runmark.Key] != string(to.Run) || !recovery {
 		return failure.New(failure.Usage, "patch tidbcluster", to.Name.String(),
-			"the patch changes its name, its kind, the mark of the run, or recoveryMode, by which the restore works").
-			WithHint("leave these to the restore: it takes the cluster out of recovery mode at the end")
+			"the patch changes the name, kind, run mark or recoveryMode, which the restore needs").
+			WithHint("leave these to the restore, which ends recovery mode itself")
 	}
 	spec, ok := content["spec"].(map[string]any)
 	if !ok {
-		return failure.New(failure.Usage, "patch tidbcluster", to.Name.String(), "the patch takes its spec away")
+		return failure.New(failure.Usage, "patch tidbcluster", to.Name.String(), "the patch removes the spec")
 	}
 	if err := checkAlone(spec, to.Name); err != nil {
 		return err
@@ -69,7 +69,7 @@ func checkChanged(source json.RawMessage, content map[string]any, to Target) err
 	return refuseDifferences(source, content, to)
 }
 
-// refuseDifferences names all fields in which the restored data would not fit the cluster.
+// refuseDifferences rejects a cluster that the restored data would not fit, naming all such fields.
 func refuseDifferences(source json.RawMessage, content map[string]any, to Target) error {
 	var from map[string]any
 	if err := decodeObject(source, &from); err != nil {
@@ -87,7 +87,7 @@ func refuseDifferences(source json.RawMessage, content map[string]any, to Target
 	for _, field := range slices.Sorted(maps.Keys(union(want, got))) {
 		if want[field] != got[field] {
 			different = append(different,
-				fmt.Sprintf("%s is %q, and the backup has %q", field, got[field], want[field]))
+				fmt.Sprintf("%s is %q, but the backup has %q", field, got[field], want[field]))
 		}
 	}
 	if len(different) == 0 {
@@ -95,8 +95,8 @@ func refuseDifferences(source json.RawMessage, content map[string]any, to Target
 	}
 	return failure.New(failure.Usage, "compare tidbcluster", to.Name.String(),
 		"its stores could not open the restored data: %s", strings.Join(different, "; ")).
-		WithHint("make these fields as the backup has them (tisnap restore … --print-manifest shows them), and " +
-			"change them after the restore")
+		WithHint("set these fields as in the backup (tisnap restore … --print-manifest shows them), and change them " +
+			"after the restore")
 }
 
 func union(a, b map[string]string) map[string]string {
@@ -105,15 +105,15 @@ func union(a, b map[string]string) map[string]string {
 	return all
 }
 
-// dataFields are the fields of a TidbCluster on which it depends whether TiKV can open its data, as texts by their
-// paths. A field that is not set is not there.
+// dataFields returns the fields of a TidbCluster that decide whether TiKV can open its data, as texts by path, without
+// unset fields.
 func dataFields(content map[string]any) (map[string]string, error) {
 	spec, _ := content["spec"].(map[string]any)
 	tikv, _ := spec["tikv"].(map[string]any)
 	fields := map[string]string{}
 	for _, version := range []any{spec["version"], tikv["version"]} {
 		if text, _ := version.(string); text != "" {
-			fields["the version of TiKV"] = strings.TrimPrefix(text, "v")
+			fields["TiKV's version"] = strings.TrimPrefix(text, "v")
 		}
 	}
 	if folder, _ := tikv["dataSubDir"].(string); folder != "" {
@@ -141,23 +141,23 @@ func dataFields(content map[string]any) (map[string]string, error) {
 	return fields, nil
 }
 
-// otherSizes names the requests of volumes that differ from what is made, and another number of stores.
+// otherSizes lists volume sizes that differ from the restored volumes, and a number of stores other than the backup's.
 func otherSizes(content map[string]any, to Target) []string {
 	var different []string
 	tikv, _, _ := unstructured.NestedMap(content, "spec", "tikv")
 	if n, has := tikv["replicas"]; has && to.Stores > 0 && fmt.Sprint(n) != fmt.Sprint(to.Stores) {
 		different = append(different,
-			fmt.Sprintf("spec.tikv.replicas is %v, and the backup has %d stores", n, to.Stores))
+			fmt.Sprintf("spec.tikv.replicas is %v, but the backup has %d stores", n, to.Stores))
 	}
-	compare := func(path, mount string, asked any) {
+	compare := func(path, mount string, size any) {
 		giB := to.SizesGiB[mount]
-		text, ok := asked.(string)
+		text, ok := size.(string)
 		if !ok || giB == 0 {
 			return
 		}
 		if q, err := resource.ParseQuantity(text); err != nil || q.Value() != giB<<30 {
 			different = append(different,
-				fmt.Sprintf("%s is %s, and the volumes are made with %d GiB (--volume-size)", path, text, giB))
+				fmt.Sprintf("%s is %s, but the volumes will have %d GiB (--volume-size)", path, text, giB))
 		}
 	}
 	requested, _, _ := unstructured.NestedFieldNoCopy(tikv, "requests", "storage")

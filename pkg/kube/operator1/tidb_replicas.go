@@ -6,14 +6,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// tidbReplicasKey holds spec.tidb.replicas of a target while it is restored.
+// tidbReplicasKey holds a target's spec.tidb.replicas during a restore.
 const tidbReplicasKey = "tisnap.io/tidb-replicas"
 
-// withoutTiDB keeps the Operator from starting TiDB while the data are resolved. It does not look at recovery mode for
-// that: one store that is up is enough (Sync in pkg/manager/member/tidb_member_manager.go of pingcap/tidb-operator).
-// A transaction of such a TiDB over a region that is taken back and one that is left alone would be taken back in half.
-// Its services and its StatefulSet are made all the same, so that only its pods are missing when withTiDB puts the
-// number back.
+// withoutTiDB keeps the Operator from starting TiDB while the data is being resolved. The Operator ignores recovery
+// mode there and starts TiDB as soon as one store is up (Sync in pkg/manager/member/tidb_member_manager.go of
+// pingcap/tidb-operator). Half of such a TiDB's transaction would be lost if one of its regions is flashed back and
+// another is not. TiDB's services and StatefulSet are created anyway, so that only its pods are missing when withTiDB
+// restores the number.
 func withoutTiDB(spec map[string]any) (kept string, ok bool) {
 	tidb, _ := spec["tidb"].(map[string]any)
 	replicas, isNumber := tidb["replicas"].(int64)
@@ -24,8 +24,7 @@ func withoutTiDB(spec map[string]any) (kept string, ok bool) {
 	return strconv.FormatInt(replicas, 10), true
 }
 
-// withTiDB puts back what withoutTiDB took; it changes nothing in a target of somebody else, nor where somebody has set
-// another number meanwhile.
+// withTiDB reverts withoutTiDB; it changes neither a target created by others nor a number that was set meanwhile.
 func withTiDB(o *unstructured.Unstructured) {
 	a := o.GetAnnotations()
 	kept, has := a[tidbReplicasKey]
@@ -39,6 +38,6 @@ func withTiDB(o *unstructured.Unstructured) {
 	if err != nil || bad != nil || is && now != 0 {
 		return
 	}
-	// spec.tidb is a map: it was when the number was taken
+	// spec.tidb is a map, or the annotation would not exist
 	_ = unstructured.SetNestedField(o.Object, replicas, "spec", "tidb", "replicas")
 }

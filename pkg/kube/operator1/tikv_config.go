@@ -9,8 +9,8 @@ import (
 )
 
 // configValues returns the string values of spec.tikv.config by their dotted keys ("raft-engine.dir"). config is
-// TOML text, or the object that old Operators kept. One that cannot be read is Corrupt: a folder that is
-// overlooked would give a volume the wrong role.
+// TOML text, or an object from old Operators. An unreadable one is Corrupt: overlooking a folder would give a volume
+// the wrong role.
 func configValues(config any) (map[string]string, error) {
 	tables, err := configTables(config)
 	values := map[string]string{}
@@ -21,7 +21,7 @@ func configValues(config any) (map[string]string, error) {
 	return values, err
 }
 
-// configScalars is configValues with numbers and booleans too, as texts.
+// configScalars is configValues including numbers and booleans, as texts.
 func configScalars(config any) (map[string]string, error) {
 	tables, err := configTables(config)
 	values := map[string]string{}
@@ -45,7 +45,7 @@ func configTables(config any) (map[string]any, error) {
 	}
 }
 
-// flatten adds what text takes of nested tables. Arrays hold no folder that TiKV knows.
+// flatten adds the values of nested tables that text accepts. It skips arrays: none has a folder of TiKV.
 func flatten(into map[string]string, prefix string, from map[string]any, text func(v any) (string, bool)) {
 	for k, v := range from {
 		switch v := v.(type) {

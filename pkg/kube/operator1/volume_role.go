@@ -7,11 +7,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// dataMountPath is where TiDB Operator mounts a store's default volume; it starts TiKV with --data-dir below it.
+// dataMountPath is where TiDB Operator mounts a store's default volume, which holds TiKV's --data-dir.
 const dataMountPath = "/var/lib/tikv"
 
-// folderKeys are the keys of TiKV's configuration that name a folder of its own, the most important first: a
-// volume that holds several of them has the role of the first.
+// folderKeys are the keys of TiKV's configuration that name a folder, the most important first: a volume with several
+// of these folders has the role of the first.
 func folderKeys() []cluster.Role {
 	return []cluster.Role{
 		cluster.RoleData, cluster.RoleRaftLog, cluster.RoleWAL,
@@ -19,9 +19,9 @@ func folderKeys() []cluster.Role {
 	}
 }
 
-// VolumeRole says which folder of TiKV the volume mounted at mountPath holds. config is spec.tikv.config of
-// the TidbCluster: TOML text, or the object of old Operators. A mount that the configuration does not name
-// is "mount:" + mountPath. A configuration that cannot be read is Corrupt.
+// VolumeRole returns which folder of TiKV is on the volume mounted at mountPath. config is the TidbCluster's
+// spec.tikv.config: TOML text, or an object from old Operators. A mount not in the configuration is "mount:" +
+// mountPath. An unreadable configuration is Corrupt.
 func VolumeRole(config any, mountPath string) (cluster.Role, error) {
 	mountPath = path.Clean(mountPath)
 	if mountPath == dataMountPath {

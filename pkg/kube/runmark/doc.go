@@ -1,2 +1,2 @@
-// Package runmark is the mark of the run that made an object of Kubernetes.
+// Package runmark marks Kubernetes objects with the run that made them.
 package runmark

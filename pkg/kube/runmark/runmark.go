@@ -10,13 +10,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Key is the annotation, with the run id as it is, and the label, with its slug, of every object that a run makes.
+// Key is both an annotation, with the run id, and a label, with its slug, on every object that a run makes.
 const Key = "tisnap.io/run"
 
-// maxLabel is Kubernetes' limit of a label's value.
+// maxLabel is Kubernetes' limit for a label's value.
 const maxLabel = 63
 
-// Slug makes text fit for a label's value and an object's name.
+// Slug makes text valid as a label's value and as part of an object's name.
 func Slug(text string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(text) {
@@ -32,7 +32,7 @@ func Slug(text string) string {
 	return s
 }
 
-// Put writes the run on an object that is about to be made.
+// Put marks an object with the run.
 func Put(m metav1.Object, run cluster.RunID) {
 	a, l := maps.Clone(m.GetAnnotations()), maps.Clone(m.GetLabels())
 	if a == nil {
@@ -51,17 +51,16 @@ func MadeBy(m metav1.Object, run cluster.RunID) bool {
 	return run != "" && m.GetAnnotations()[Key] == string(run)
 }
 
-// CheckMade is nil for an object of the run itself; one of anybody else is a Conflict, one that is on its
-// way out is Limited.
+// CheckMade returns nil for an object of the run, Conflict for anyone else's, and Limited for one being deleted.
 func CheckMade(m metav1.Object, run cluster.RunID, op, target string) error {
 	if !MadeBy(m, run) {
 		by := m.GetAnnotations()[Key]
 		if by == "" {
-			by = "somebody else"
+			by = "someone else"
 		} else {
 			by = "run " + by
 		}
-		return failure.New(failure.Conflict, op, target, "it exists already and was made by %s", by).
+		return failure.New(failure.Conflict, op, target, "it already exists and was made by %s", by).
 			WithHint("choose another target name, or delete %s first", target)
 	}
 	if m.GetDeletionTimestamp() != nil {
@@ -71,7 +70,7 @@ func CheckMade(m metav1.Object, run cluster.RunID, op, target string) error {
 	return nil
 }
 
-// Selector selects, by the label, what a run made: MadeBy has the last word.
+// Selector selects by label what a run made. Slugs may collide: check with MadeBy.
 func Selector(run cluster.RunID) metav1.ListOptions {
 	return metav1.ListOptions{LabelSelector: Key + "=" + Slug(string(run))}
 }

@@ -48,7 +48,7 @@ func ownManifest(t *testing.T, p *place, to cluster.Name, tisnap func(input stri
 	require.NoError(t, err)
 	_, stderr, code = restore("", "--from-manifest", file("wrong.yaml", string(text)))
 	require.Equal(t, int(exitUsage), code, stderr)
-	for _, field := range []string{"the version of TiKV", "spec.tikv.replicas", "spec.tikv.requests.storage", "spec.tikv.config storage.api-version"} {
+	for _, field := range []string{"TiKV's version", "spec.tikv.replicas", "spec.tikv.requests.storage", "spec.tikv.config storage.api-version"} {
 		require.Contains(t, stderr, field)
 	}
 	require.Equal(t, before, butProof(p.Bed().MutatingCalls()))
