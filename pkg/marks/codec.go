@@ -14,22 +14,22 @@ import (
 	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
-// The format: magic and version of the format, the number of marks, then four columns, each of them compressed with the
-// others: regions as differences to the one before, versions and terms as signed differences, indexes as they are. All
-// numbers are varints. Columns of alike numbers compress several times better than rows.
+// The format is magic, with the format's version, then in one gzip stream the number of marks and four columns: region
+// ids as deltas, versions and terms as signed deltas, and indexes. All numbers are varints. Columns of similar numbers
+// compress several times better than rows.
 const magic = "tisnap-marks/1\n"
 
 // maxMarks bounds what a decoder allocates: TiDB's largest clusters have a few million regions.
 const maxMarks = 1 << 27
 
 var (
-	errMagic = errors.New("it is no marks file of format 1")
-	errCount = errors.New("it says that it has more marks than a cluster has regions")
+	errMagic = errors.New("not a marks file of format 1")
+	errCount = errors.New("it claims more marks than a cluster has regions")
 	errOrder = errors.New("its regions are not in order")
-	errTail  = errors.New("there is more than the marks")
+	errTail  = errors.New("data after the marks")
 )
 
-// Encode is the set in its compact form, some 7 bytes a region.
+// Encode returns the set in compact form, some 7 bytes per region.
 func (s *Set) Encode() ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString(magic)
@@ -88,7 +88,7 @@ func decode(body []byte) (*Set, error) {
 	}
 	r := &reader{from: bufio.NewReader(zip)}
 	n := r.number()
-	// A mark takes 4 bytes at least, and gzip makes at most a thousandth of what it gets.
+	// A mark takes at least 4 bytes, and gzip compresses at most about a thousandfold.
 	if n > maxMarks || n > uint64(len(rest))*1024 {
 		return nil, errCount
 	}

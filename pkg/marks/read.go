@@ -14,46 +14,45 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// How marks are read.
+// Limits on reading marks.
 const (
-	// MaxCalls is how many calls one store gets at the same time.
+	// MaxCalls is the number of concurrent calls per store.
 	MaxCalls = 64
-	// MaxRate is how many calls one store gets in a second: each reads three small keys, and 50,000 regions take 5 s.
+	// MaxRate is the number of calls per second and store: each reads three small keys, so 50,000 regions take 5 s.
 	MaxRate = 10_000
-	// callLimit bounds one call: a region whose mark takes longer goes without.
+	// callLimit bounds one call: a region whose mark takes longer gets none.
 	callLimit = 2 * time.Second
-	// maxFailures is after how many calls in a row that failed a store is left alone.
+	// maxFailures is the number of consecutive failures after which a store is skipped.
 	maxFailures = MaxCalls
 )
 
-// Source says where a store is.
+// Source is a store and its address.
 type Source struct {
 	Store   cluster.StoreID
 	Address string
 }
 
-// Reading is what came of reading marks.
+// Reading is the result of reading marks.
 type Reading struct {
-	// Missing is the stores that do not serve raft states: none of the regions that they lead has a mark.
+	// Missing lists the stores that do not serve raft states: regions that they lead have no mark.
 	Missing []cluster.StoreID
-	// Unsettled is how many regions have none as their log did not end at a committed entry, or as they had no leader
-	// or a change of members or a merge under way.
+	// Unsettled is how many regions have no mark because their log did not end at a committed entry, they had no
+	// leader, or a membership change or merge was in progress.
 	Unsettled int
-	// Failed is how many have none as their store did not answer.
+	// Failed is how many have none because their store did not answer.
 	Failed int
 
-	marks  []Mark // store by store; without one Region is 0
+	marks  []Mark // grouped by store; Region is 0 where there is none
 	stores []share
 }
 
-// share is the marks that were read from one store.
+// share is the marks read from one store.
 type share struct {
 	store cluster.StoreID
 	marks []Mark
 }
 
-// Set is the marks, without those that were read from the given stores. It may be called once: the marks are not
-// copied.
+// Set returns the marks, except those read from the given stores. It may be called only once, as it does not copy them.
 func (r *Reading) Set(without ...cluster.StoreID) *Set {
 	for _, s := range r.stores {
 		if slices.Contains(without, s.store) {
@@ -65,9 +64,9 @@ func (r *Reading) Set(without ...cluster.StoreID) *Set {
 	return NewSet(list)
 }
 
-// Read reads the marks of the regions, each from the store that PD takes for its leader, with at most MaxCalls calls
-// and MaxRate a second a store. advance is called for each region that is done, from many goroutines. A region without
-// a mark is no error; the only one is the end of ctx.
+// Read reads the regions' marks, each from the store of the leader that PD reports, within MaxCalls and MaxRate per
+// store. It calls advance once per region, from many goroutines. A region without a mark is no error; the only error is
+// the end of ctx.
 func Read(
 	ctx context.Context, t tikv.Marker, stores []Source, regions []cluster.Region, advance func(),
 ) (*Reading, error) {
@@ -103,21 +102,21 @@ func Read(
 	return out, nil
 }
 
-// storeReader asks one store.
+// storeReader reads marks from one store.
 type storeReader struct {
 	tikv    tikv.Marker
 	source  Source
 	regions []cluster.Region
-	marks   []Mark // by the order of the calls
+	marks   []Mark // in the order of the calls
 	advance func()
 	pace    *rate.Limiter
 
-	lacks             atomic.Bool  // the store has no such service
-	inRow             atomic.Int64 // calls that failed, one after the other
+	lacks             atomic.Bool  // the store lacks the service
+	inRow             atomic.Int64 // consecutive failed calls
 	failed, unsettled atomic.Int64
 }
 
-// read reads the mark of the region with this index into place number at. Its only error is the end of ctx.
+// read reads the mark of regions[index] into marks[at]. Its only error is the end of ctx.
 func (s *storeReader) read(ctx context.Context, at, index int) error {
 	defer s.advance()
 	if s.lacks.Load() || s.inRow.Load() >= maxFailures {
@@ -137,7 +136,7 @@ func (s *storeReader) read(ctx context.Context, at, index int) error {
 	case failure.Is(err, failure.Unready):
 		s.lacks.Store(true)
 		s.failed.Add(1)
-	case failure.Is(err, failure.NotFound): // the leader is another one by now
+	case failure.Is(err, failure.NotFound): // the leader has changed
 		s.unsettled.Add(1)
 	case err != nil:
 		s.inRow.Add(1)

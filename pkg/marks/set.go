@@ -8,12 +8,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// Margin is how far the backup ts has to lie above the timestamp that was taken after the last mark. Asynchronous and
-// one-phase commits take their commit ts from the largest timestamp that a store has read at, plus one, and each of a
-// chain of such transactions one more: PD may not have given it out yet. A second is 2^18 x 1,000 of these steps.
+// Margin is how far the backup ts must be above the timestamp taken after the last mark. The commit ts of an async or
+// one-phase commit is the largest timestamp that a store has read at, plus one, and each in a chain of such
+// transactions adds one more, so PD may not have issued it yet. A second is 2^18 x 1,000 such steps.
 const Margin = time.Second
 
-// After is the smallest backup ts for which marks count that were all read before ts.
+// After returns the smallest backup ts for which marks that were all read before ts are valid.
 func After(ts cluster.TS) cluster.TS {
 	return ts + (cluster.MakeTS(time.UnixMilli(Margin.Milliseconds()), 0) - cluster.MakeTS(time.UnixMilli(0), 0))
 }
@@ -22,17 +22,17 @@ func After(ts cluster.TS) cluster.TS {
 type Mark struct {
 	Region  cluster.RegionID
 	Version uint64
-	Term    uint64 // of the hard state: the log's last entry is of this term or an earlier one
+	Term    uint64 // of the hard state: the log's last entry has this term or an earlier one
 	Index   uint64 // of the last entry, which is committed
 }
 
-// Set is the marks of a cluster's regions, in 32 bytes each. The zero value has none. It is not changed once it is
-// made.
+// Set is the marks of a cluster's regions, 32 bytes each. The zero value is empty. A set is immutable.
 type Set struct {
 	marks []Mark // by region, each once
 }
 
-// NewSet makes a set, and takes the slice. Of several marks of one region none is kept: they contradict each other.
+// NewSet makes a set and takes ownership of the slice. It keeps no mark of a region that has several: they contradict
+// each other.
 func NewSet(list []Mark) *Set {
 	slices.SortFunc(list, func(a, b Mark) int { return cmp.Compare(a.Region, b.Region) })
 	kept := list[:0]
@@ -49,7 +49,7 @@ func NewSet(list []Mark) *Set {
 	return &Set{marks: kept}
 }
 
-// Len is the number of marks; 0 of nil.
+// Len returns the number of marks; 0 if s is nil.
 func (s *Set) Len() int {
 	if s == nil {
 		return 0
@@ -57,7 +57,7 @@ func (s *Set) Len() int {
 	return len(s.marks)
 }
 
-// Find is the region's mark.
+// Find returns the region's mark.
 func (s *Set) Find(region cluster.RegionID) (Mark, bool) {
 	if s == nil {
 		return Mark{}, false
@@ -70,9 +70,9 @@ func (s *Set) Find(region cluster.RegionID) (Mark, bool) {
 	return s.marks[i], true
 }
 
-// Same is of how many regions both sets say that the log ends at the same entry, and that nothing was split off or
-// merged in: between the two nothing was written to them. Both have to be of the same cluster. A term is no part of it:
-// who was elected and wrote nothing has written no entry either.
+// Same counts the regions with the same version and last index in both sets, which must be of the same cluster: nothing
+// was split off, merged in or written to them in between. Terms are ignored: at the same index, a later term wrote
+// nothing.
 func (s *Set) Same(other *Set) int {
 	same, rest := 0, other.list()
 	for _, m := range s.list() {

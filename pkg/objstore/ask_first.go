@@ -9,8 +9,8 @@ import (
 // askFirst is a store whose writes a run's lock may refuse.
 type askFirst struct{ Store }
 
-// AskFirst lets the run's lock refuse each call that changes the store before it is sent; see package fenced. The
-// lock's own object and the journal need the store itself: it is by them that one run knows of another.
+// AskFirst lets the run's lock refuse each write to the store before it is sent; see package fenced. The lock's own
+// object and the journal need the unwrapped store: through them runs learn of each other.
 func AskFirst(store Store) Store { return askFirst{store} }
 
 func (a askFirst) Create(ctx context.Context, key string, body []byte) (Version, error) {

@@ -16,22 +16,22 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// outcome is what a caller can do about one of S3's codes.
+// outcome is what an error of S3 means to a caller.
 type outcome struct {
 	kind failure.Kind
 	hint string // may use {action}, {target} and {bucket}
 }
 
 const (
-	hintAllow  = "allow {action} on {target} to this role, in IAM and in the bucket's policy"
+	hintAllow  = "grant {action} on {target} to this role, in IAM and in the bucket policy"
 	hintLogin  = "renew the credentials: aws sso login, AWS_PROFILE, or the pod's role"
 	hintRegion = "set --region to the bucket's own region"
 	hintReach  = "check the network and the endpoint URL"
-	hintNoPut  = "use an S3 that has conditional writes (If-None-Match and If-Match)"
+	hintNoPut  = "use an S3 that supports conditional writes (If-None-Match and If-Match)"
 )
 
-// outcomes is the one place where S3's codes are known. A code that is not here goes by its HTTP status,
-// and without one is Unknown: retried until the step's deadline.
+// outcomes maps S3's error codes, and is the only place that knows them. Any other code is classified by its HTTP
+// status, or without one is Unknown, which is retried until the step's deadline.
 func outcomes() map[string]outcome {
 	return map[string]outcome{
 		"NoSuchKey":    {failure.NotFound, ""},
@@ -77,7 +77,7 @@ func outcomes() map[string]outcome {
 
 		"InvalidObjectState": {failure.Unready, "restore the object from its archive storage class first"},
 
-		// The upload was damaged on its way: nothing was stored, and trying again is right.
+		// The upload was damaged in transit: nothing was stored, so retry.
 		"BadDigest":                 {failure.Unknown, ""},
 		"XAmzContentSHA256Mismatch": {failure.Unknown, ""},
 		"IncompleteBody":            {failure.Unknown, ""},
@@ -102,7 +102,7 @@ func byStatus(status int) outcome {
 	}
 }
 
-// explainS3 turns an error of the SDK into a failure. The SDK's types end here; context errors are kept.
+// explainS3 turns an error of the SDK into a failure, without the SDK's types; context errors are kept.
 func explainS3(ctx context.Context, err error, c s3Call) error {
 	if err == nil {
 		return nil
@@ -127,7 +127,7 @@ func explainS3(ctx context.Context, err error, c s3Call) error {
 		if response != nil && response.ServiceRequestID() != "" {
 			cause = fmt.Errorf("%w (request %s)", cause, response.ServiceRequestID())
 		}
-	case strings.Contains(err.Error(), "checksum did not match"): // the SDK has no type for it
+	case strings.Contains(err.Error(), "checksum did not match"): // not a type in the SDK
 		o = outcome{failure.Corrupt, ""}
 	case strings.Contains(err.Error(), "get credentials"), strings.Contains(err.Error(), "get identity"):
 		o = outcome{failure.Denied, hintLogin}
@@ -141,13 +141,13 @@ func explainS3(ctx context.Context, err error, c s3Call) error {
 	return fail
 }
 
-// notReached reports whether no connection was made.
+// notReached reports whether connecting failed.
 func notReached(err error) bool {
 	var dial *net.OpError
 	return errors.As(err, &dial) && dial.Op == "dial"
 }
 
-// plain is the innermost part of the SDK's text that still says something.
+// plain returns the SDK's error text without the operation and response it is wrapped in.
 func plain(err error) string {
 	var operation *smithy.OperationError
 	if errors.As(err, &operation) {
@@ -160,7 +160,7 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// explainFile turns an error of the file system into a failure. The path is in the error's own text.
+// explainFile turns an error of the file system into a failure. The error's own text has the path.
 func explainFile(ctx context.Context, err error, op, key string) error {
 	if err == nil {
 		return nil
@@ -181,9 +181,9 @@ func explainFile(ctx context.Context, err error, op, key string) error {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		fail.Kind, fail.Hint = failure.Denied, "give this user write access to the folder in --storage"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EMFILE):
-		fail.Kind, fail.Hint = failure.Limited, "make room on the file system of --storage"
+		fail.Kind, fail.Hint = failure.Limited, "free space on the file system of --storage"
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENAMETOOLONG):
-		fail.Kind, fail.Hint = failure.Usage, "choose a folder in --storage that holds nothing but backups"
+		fail.Kind, fail.Hint = failure.Usage, "choose a folder in --storage that has nothing but backups"
 	}
 	return fail
 }

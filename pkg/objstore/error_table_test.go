@@ -85,9 +85,9 @@ func TestExplainS3_Hints_NameActionAndTarget(t *testing.T) {
 	hint := func(call s3Call, code string) string {
 		return failure.HintOf(explainS3(t.Context(), sdkError(403, code), call))
 	}
-	require.Contains(t, hint(putCall, "AccessDenied"), "allow s3:PutObject on arn:aws:s3:::b/p/k to this role")
+	require.Contains(t, hint(putCall, "AccessDenied"), "grant s3:PutObject on arn:aws:s3:::b/p/k to this role")
 	list := s3Call{op: "list objects", action: "s3:ListBucket", bucket: "b", key: "p/"}
-	require.Contains(t, hint(list, "AccessDenied"), "allow s3:ListBucket on arn:aws:s3:::b to this role")
+	require.Contains(t, hint(list, "AccessDenied"), "grant s3:ListBucket on arn:aws:s3:::b to this role")
 	require.Equal(t, "create bucket b, or correct --storage", hint(putCall, "NoSuchBucket"))
 	require.Contains(t, hint(putCall, "PermanentRedirect"), "--region")
 }

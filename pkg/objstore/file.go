@@ -16,14 +16,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// fileStore keeps objects as files below a folder. A version is the SHA-256 of the content, so that it
-// survives a copy of the folder. A key cannot be a folder of another key. Writers of all processes on this
-// machine exclude each other by flock; file systems shared between machines need one that honours it.
+// fileStore keeps objects as files below a folder. A version is the SHA-256 of the content, so that it survives a copy
+// of the folder. A key cannot be a folder of another key. Writers on this machine exclude each other by flock, which a
+// file system shared between machines must support.
 type fileStore struct {
 	root string
 }
 
-// newFile does not touch the folder: the first write makes it.
+// newFile does not touch the folder: the first write creates it.
 func newFile(root string) *fileStore { return &fileStore{root: root} }
 
 // URL implements Store.
@@ -57,8 +57,8 @@ func (f *fileStore) Replace(ctx context.Context, key string, body []byte, old Ve
 	})
 }
 
-// write puts the body into a new file beside the object, and that in the object's place. Readers see the
-// old content or the new, also after a crash.
+// write writes the body to a new file and renames it to the object. Readers see the old or the new content, even after
+// a crash.
 func (f *fileStore) write(
 	ctx context.Context, op, key string, body []byte, admit func(path string) error,
 ) (Version, error) {
@@ -108,7 +108,7 @@ func (f *fileStore) Get(ctx context.Context, key string) ([]byte, Version, error
 	return body, versionOf(body), nil
 }
 
-// List implements Store. It reads every file that it lists, for its version.
+// List implements Store. It reads every listed file for its version.
 func (f *fileStore) List(ctx context.Context, prefix string) ([]Object, error) {
 	return f.ListAfter(ctx, prefix, "")
 }
@@ -149,12 +149,12 @@ func (f *fileStore) ListAfter(ctx context.Context, prefix, after string) ([]Obje
 	return objects, nil
 }
 
-// Delete implements Store. Folders that become empty stay.
+// Delete implements Store. It keeps folders that become empty.
 func (f *fileStore) Delete(ctx context.Context, key string) error {
 	return f.remove(ctx, key, func(string) error { return nil })
 }
 
-// DeleteVersion implements Store, as Delete does.
+// DeleteVersion implements Store. It keeps folders that become empty.
 func (f *fileStore) DeleteVersion(ctx context.Context, key string, old Version) error {
 	if old == "" {
 		return failure.New(failure.Usage, "delete object", key, "no version given")
@@ -173,7 +173,7 @@ func (f *fileStore) DeleteVersion(ctx context.Context, key string, old Version) 
 	})
 }
 
-// remove deletes the object unless admit refuses, beside which nobody writes.
+// remove deletes the object unless admit returns an error. No writer can interfere in between.
 func (f *fileStore) remove(ctx context.Context, key string, admit func(path string) error) error {
 	if err := CheckKey(key); err != nil {
 		return err

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// lockName is the file that writers flock. It stays.
+// lockName is the file that writers flock. It is never removed.
 const lockName = tempPrefix + "lock"
 
-// lockRetry is how often a busy flock is asked for again; a write holds it for some milliseconds.
+// lockRetry is how often to retry a busy flock; a write holds it for some milliseconds.
 const lockRetry = 2 * time.Millisecond
 
 // exclusively runs do while no other process or goroutine writes to the folder, or gives up with ctx.
@@ -49,7 +49,7 @@ func (f *fileStore) exclusively(ctx context.Context, do func() error) (err error
 
 func writeSynced(path string, body []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL,
-		0o640) //nolint:gosec // backups are read by a group
+		0o640) //nolint:gosec // the group may read backups
 	if err != nil {
 		return err
 	}

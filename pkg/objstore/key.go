@@ -9,13 +9,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// maxKey is S3's limit of a key in bytes, with room for the store's prefix.
+// maxKey is S3's limit on a key's length in bytes, less some room for the store's prefix.
 const maxKey = 900
 
 // tempPrefix starts the names of the file store's unfinished files.
 const tempPrefix = ".tisnap-"
 
-// CheckKey accepts keys that mean the same on every store: UTF-8 without control characters, relative,
+// CheckKey accepts keys that are valid in every store: UTF-8 without control characters, relative,
 // without empty, "." or ".." parts, not ending in '/', no part starting with ".tisnap-", at most 900 bytes.
 // Anything else is Usage.
 func CheckKey(key string) error {

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// Location is where a store is, the same whatever way leads there: the bucket and the prefix, without endpoint and
-// region, or the folder with its symbolic links followed.
+// Location identifies a store however it is reached: the bucket and prefix, without endpoint and region, or the folder
+// with its symbolic links resolved.
 func Location(s Store) string {
 	u, err := url.Parse(s.URL())
 	if err != nil || u.Scheme != "file" {
@@ -18,7 +18,7 @@ func Location(s Store) string {
 	return u.String()
 }
 
-// realPath follows the links of the part of a path that exists: the folder of a store is made by the first write.
+// realPath resolves the links in the existing part of a path: a store's first write creates its folder.
 func realPath(path string) string {
 	found, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -31,8 +31,7 @@ func realPath(path string) string {
 	return filepath.Join(realPath(parent), filepath.Base(path))
 }
 
-// Server is the server that keeps the store: the endpoint of an S3, "Amazon S3", or the location of a store that has
-// none.
+// Server identifies the store's server: an S3 endpoint, "Amazon S3", or the location of a store without a server.
 func Server(s Store) string {
 	if at, ok := s.(interface{ server() string }); ok {
 		return at.server()

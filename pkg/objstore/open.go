@@ -13,47 +13,46 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Config says how to reach S3. Empty fields are the AWS SDK's own chain: environment, shared files,
-// instance and pod roles. Credentials come from that chain alone.
+// Config is how to connect to S3. Empty fields follow the AWS SDK's chain: environment, shared files, instance and pod
+// roles. Credentials come only from that chain.
 type Config struct {
 	Region   string
 	Profile  string
-	Endpoint string // of an S3 that is not AWS's; AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL do the same
-	// RoleARN is a role to assume for S3, with ExternalID if its trust asks for one; empty is none.
+	Endpoint string // of an S3 other than AWS's, like AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL
+	// RoleARN is a role to assume for S3, with ExternalID if its trust policy requires one; empty is none.
 	RoleARN, ExternalID string
-	// VirtualHosted puts the bucket's name into the host although Endpoint is set, as some stores want it.
+	// VirtualHosted puts the bucket's name into the host name of Endpoint, as some stores require.
 	VirtualHosted bool
-	// Put is how objects are written to S3; a folder has no use for it.
+	// Put is how objects are written to S3; a folder ignores it.
 	Put PutOptions
-	// AttemptTimeout bounds the wait for the start of one answer; 0 is 20 s. A call makes up to six attempts.
+	// AttemptTimeout bounds the wait for the start of a response; 0 is 20 s. A call makes up to six attempts.
 	AttemptTimeout time.Duration
-	// Log gets what the SDK warns of; nil drops it. Left alone, the SDK writes to stderr.
+	// Log gets the SDK's warnings, which would otherwise go to stderr; nil drops them.
 	Log *zap.Logger
 }
 
-// PutOptions are S3's settings for written objects. Empty fields are the bucket's own.
+// PutOptions are S3's settings for written objects. Empty fields are the bucket's defaults.
 type PutOptions struct {
 	StorageClass string // "STANDARD_IA", …
 	ACL          string // a canned ACL
 	Encryption   string // "AES256" or "aws:kms"
-	KMSKey       string // for "aws:kms"; empty is the account's own key
+	KMSKey       string // for "aws:kms"; empty is the account's default key
 }
 
-// forms is the hint for a URL that is none of a storage.
-const forms = "write it as s3://BUCKET[/PREFIX] or file:///ABSOLUTE/FOLDER"
+// hintURL is the hint for an invalid storage URL.
+const hintURL = "write it as s3://BUCKET[/PREFIX] or file:///ABSOLUTE/FOLDER"
 
-// Open returns the store at a URL, "s3://bucket/prefix" or "file:///folder". It contacts nothing: the
-// first call does. Any other URL is Usage; one that holds credentials too, and it is not repeated in the
-// error.
+// Open returns the store at a URL, "s3://bucket/prefix" or "file:///folder", without contacting it. Any other URL is
+// Usage, and so is one with credentials, which the error does not repeat.
 func Open(ctx context.Context, rawURL string, config Config) (Store, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		// The parser's text repeats the URL, and with it what may be secret.
-		return nil, failure.New(failure.Usage, "open storage", "", "the URL cannot be parsed").WithHint(forms)
+		// The parser's error would repeat the URL, which may have a secret.
+		return nil, failure.New(failure.Usage, "open storage", "", "the URL cannot be parsed").WithHint(hintURL)
 	}
 	if u.User != nil {
 		return nil, refuse("credentials are not accepted").
-			WithHint("take the credentials out; use AWS_PROFILE, the environment or a role")
+			WithHint("remove the credentials; use AWS_PROFILE, the environment or a role")
 	}
 	if u.RawQuery != "" || u.Fragment != "" {
 		return nil, refuse("a query or fragment is not accepted").
@@ -67,7 +66,7 @@ func Open(ctx context.Context, rawURL string, config Config) (Store, error) {
 	case "":
 		return nil, refuse("the scheme is missing")
 	default:
-		return nil, refuse("the scheme %q is not known", u.Scheme)
+		return nil, refuse("the scheme %q is unknown", u.Scheme)
 	}
 }
 
@@ -86,11 +85,11 @@ func openS3URL(ctx context.Context, u *url.URL, config Config) (Store, error) {
 
 func openFileURL(u *url.URL) (Store, error) {
 	if (u.Host != "" && u.Host != "localhost") || !filepath.IsAbs(u.Path) {
-		return nil, refuse("the folder has to be absolute, with three slashes")
+		return nil, refuse("the folder must be absolute, with three slashes")
 	}
 	return newFile(filepath.Clean(u.Path)), nil
 }
 
 func refuse(format string, args ...any) *failure.Error {
-	return failure.New(failure.Usage, "open storage", "", "in the URL "+format, args...).WithHint(forms)
+	return failure.New(failure.Usage, "open storage", "", "in the URL "+format, args...).WithHint(hintURL)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// getTries bounds the reads of one Get whose body broke off or did not match its checksum: the SDK
-// repeats requests, not bodies.
+// getTries bounds the tries of a Get whose body is truncated or does not match its checksum: the SDK retries requests,
+// not bodies.
 const getTries = 3
 
 // s3Store is a prefix in a bucket.
@@ -31,10 +31,10 @@ type s3Store struct {
 	transport *http.Transport
 }
 
-// Close ends idle connections. Calls that are under way are not ended.
+// Close closes idle connections. Calls in progress continue.
 func (s *s3Store) Close() { s.transport.CloseIdleConnections() }
 
-// s3Call says what a request is, for errors.
+// s3Call describes a request for errors.
 type s3Call struct {
 	op, action, bucket, key string
 }
@@ -57,8 +57,8 @@ func (s *s3Store) URL() string {
 	return strings.TrimSuffix("s3://"+s.bucket+"/"+s.prefix, "/")
 }
 
-// Create implements Store. If an answer was lost and the SDK's next attempt met our own object, it is read
-// back: the same bytes are a success. Callers that race with the same bytes have to put a nonce in them.
+// Create implements Store. If an answer was lost and the SDK's next attempt finds our own object, it is read back: the
+// same bytes mean success. Callers that may race with equal bytes must put a nonce in them.
 func (s *s3Store) Create(ctx context.Context, key string, body []byte) (Version, error) {
 	return s.write(ctx, "create object", key, body, func(in *s3.PutObjectInput) { in.IfNoneMatch = aws.String("*") })
 }
@@ -105,13 +105,13 @@ func (s *s3Store) write(
 		case readErr == nil && bytes.Equal(stored, body):
 			return version, nil
 		case readErr != nil && !failure.Is(readErr, failure.NotFound):
-			return "", failure.Wrap(readErr, failure.Unknown, op, key) // it may be ours
+			return "", failure.Wrap(readErr, failure.Unknown, op, key) // the object may be ours
 		}
 	}
 	return "", err
 }
 
-// apply enters what is set.
+// apply sets the options on in.
 func (o PutOptions) apply(in *s3.PutObjectInput) {
 	in.StorageClass, in.ACL = types.StorageClass(o.StorageClass), types.ObjectCannedACL(o.ACL)
 	in.ServerSideEncryption = types.ServerSideEncryption(o.Encryption)
@@ -137,7 +137,7 @@ func (s *s3Store) Get(ctx context.Context, key string) ([]byte, Version, error) 
 	}
 }
 
-// get reads once; again is true when the answer's body was at fault.
+// get reads once; again is true if the body was at fault.
 func (s *s3Store) get(ctx context.Context, key string) (body []byte, version Version, again bool, err error) {
 	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{
 		Bucket: aws.String(s.bucket), Key: aws.String(s.prefix + key), ChecksumMode: types.ChecksumModeEnabled,
@@ -160,7 +160,7 @@ func (s *s3Store) List(ctx context.Context, prefix string) ([]Object, error) {
 	return s.ListAfter(ctx, prefix, "")
 }
 
-// ListAfter implements Store. Directory buckets have no StartAfter: theirs is a whole listing.
+// ListAfter implements Store. Directory buckets have no StartAfter and are listed whole.
 func (s *s3Store) ListAfter(ctx context.Context, prefix, after string) ([]Object, error) {
 	in := &s3.ListObjectsV2Input{Bucket: aws.String(s.bucket), Prefix: aws.String(s.prefix + prefix)}
 	if after != "" {
@@ -176,7 +176,7 @@ func (s *s3Store) ListAfter(ctx context.Context, prefix, after string) ([]Object
 		for _, o := range page.Contents {
 			key := strings.TrimPrefix(aws.ToString(o.Key), s.prefix)
 			if strings.HasSuffix(key, "/") || key == "" || key <= after {
-				continue // a "folder" made by a console, or a server that begins where it likes
+				continue // a "folder" made by a console, or a server that ignores StartAfter
 			}
 			objects = append(objects, Object{
 				Key: key, Size: aws.ToInt64(o.Size), Modified: aws.ToTime(o.LastModified),
@@ -184,14 +184,15 @@ func (s *s3Store) ListAfter(ctx context.Context, prefix, after string) ([]Object
 			})
 		}
 	}
-	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Key, b.Key) }) // directory buckets do not
+	// Directory buckets do not sort.
+	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Key, b.Key) })
 	return objects, nil
 }
 
 // Delete implements Store.
 func (s *s3Store) Delete(ctx context.Context, key string) error { return s.remove(ctx, key, nil) }
 
-// DeleteVersion implements Store. A store that says that it knows no conditional deletes is asked again without.
+// DeleteVersion implements Store. If the server does not support conditional deletes, it deletes unconditionally.
 func (s *s3Store) DeleteVersion(ctx context.Context, key string, old Version) error {
 	if old == "" {
 		return failure.New(failure.Usage, "delete object", key, "no version given")
@@ -217,8 +218,7 @@ func (s *s3Store) remove(ctx context.Context, key string, version *string) error
 	return err
 }
 
-// countAttempts counts the requests that were really sent, or tried to be: attempts of one call follow
-// each other, so that n needs no lock.
+// countAttempts counts the attempts to send a request. Those of one call are sequential, so n needs no lock.
 func countAttempts(n *int) func(*middleware.Stack) error {
 	return func(stack *middleware.Stack) error {
 		return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("CountAttempts", func(

@@ -24,7 +24,7 @@ import (
 const (
 	defaultAttemptTimeout = 20 * time.Second
 	// Six attempts wait three seconds in all; then the caller's step decides whether to continue. The SDK's own
-	// waits start with up to a second, which is long in a renewal of a lock.
+	// backoff starts with up to a second, which is long for the renewal of a lock.
 	attempts     = 6
 	firstBackoff = 100 * time.Millisecond
 )
@@ -38,7 +38,7 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 		config.WithRetryer(newRetryer),
 		config.WithLogger(sdkLog(c.Log)),
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-			t.ResponseHeaderTimeout = timeout // a connection that went silent fails, and the SDK tries again
+			t.ResponseHeaderTimeout = timeout // a silent connection fails, and the SDK retries
 		})),
 	}
 	if c.Region != "" {
@@ -71,12 +71,12 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 			o.BaseEndpoint = aws.String(c.Endpoint)
 		}
 		if o.BaseEndpoint != nil { // also from AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_S3 and shared files
-			o.UsePathStyle = !c.VirtualHosted // a store of one host has no names for its buckets
+			o.UsePathStyle = !c.VirtualHosted // a single host has no names for its buckets
 			if o.Region == "" {
 				o.Region = "us-east-1"
 			}
 		}
-		// Objects that others wrote without a checksum are read all the same.
+		// Objects written by others without a checksum are fine.
 		o.DisableLogOutputChecksumValidationSkipped = true
 	})
 	if client.Options().Region == "" {
@@ -89,7 +89,7 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 	return &s3Store{client: client, bucket: bucket, prefix: prefix, put: c.Put, transport: transport}, nil
 }
 
-// sdkLog writes what the SDK says to the log.
+// sdkLog writes the SDK's messages to the log.
 func sdkLog(log *zap.Logger) logging.Logger {
 	if log == nil {
 		return logging.Nop{}
@@ -108,8 +108,7 @@ func sameMethodOnly(req *http.Request, _ []*http.Request) error {
 	return http.ErrUseLastResponse
 }
 
-// newRetryer is the SDK's standard one, and repeats a conditional write that met another in flight, as S3
-// asks for.
+// newRetryer is the SDK's standard one, but also retries a conditional write that met another in flight, as S3 demands.
 func newRetryer() aws.Retryer {
 	return retry.AddWithErrorCodes(retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = attempts

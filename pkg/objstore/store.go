@@ -20,22 +20,22 @@ type Object struct {
 // All methods are safe for concurrent use; a write that returned is visible to every later read and list.
 // After an error of kind Unknown or Limited a write may have happened: read before repeating.
 type Store interface {
-	// Create writes a new object. An existing one is a Conflict and stays as it is.
+	// Create writes a new object. An existing one is a Conflict and stays unchanged.
 	Create(ctx context.Context, key string, body []byte) (Version, error)
-	// Replace writes over the version given; any other current version, or none, is a Conflict.
+	// Replace overwrites the version old; any other current version, or none, is a Conflict.
 	Replace(ctx context.Context, key string, body []byte, old Version) (Version, error)
 	// Get returns the whole object. A missing one is NotFound; a body that does not match its checksum is Corrupt.
 	Get(ctx context.Context, key string) ([]byte, Version, error)
-	// List returns all objects whose key starts with prefix, in key order, over all pages.
+	// List returns all objects whose key starts with prefix, in key order, across pages.
 	List(ctx context.Context, prefix string) ([]Object, error)
-	// ListAfter is List of the keys that sort behind after, and asks the server for no other page: a listing begins
-	// where it is needed. after need not be a key; "" is List.
+	// ListAfter is List of the keys that sort after after, and reads only the pages that it needs. after need not be an
+	// existing key; "" lists all.
 	ListAfter(ctx context.Context, prefix, after string) ([]Object, error)
 	// Delete removes an object. Deleting a missing one succeeds.
 	Delete(ctx context.Context, key string) error
-	// DeleteVersion is Delete of the version given: any other current version is a Conflict and stays. An S3 without
-	// conditional deletes, which Amazon's has, removes any version.
+	// DeleteVersion is Delete of the version old: any other current version is a Conflict and is kept. An S3 without
+	// conditional deletes, which Amazon's has, deletes any version.
 	DeleteVersion(ctx context.Context, key string, old Version) error
-	// URL is where the store is, for messages; it never holds a secret.
+	// URL returns the store's URL for messages; it never has a secret.
 	URL() string
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// Storage is one storage as it was found.
+// Storage is a storage as found.
 type Storage struct {
 	manifest.Storage
 
-	Here    string // where it was found
+	Here    string // its actual location
 	version objstore.Version
-	news    []manifest.ProvenServer // that were not written down yet
+	unsaved []manifest.ProvenServer // not yet written to the storage
 }
 
-// Read says which storage it is, and changes nothing. One that no command of this version has written to has no ID yet.
+// Read identifies the storage without changing it. A storage that no command of this version has written to has no ID.
 func Read(ctx context.Context, store objstore.Store) (*Storage, error) {
 	s := &Storage{Here: objstore.Location(store)}
 	doc, version, err := store.Get(ctx, manifest.StorageKey)
@@ -39,8 +39,8 @@ func Read(ctx context.Context, store objstore.Store) (*Storage, error) {
 	return s, nil
 }
 
-// Find is Read for a command that is going to change something: a storage without an identity gets a random one, which
-// is not written down before Establish.
+// Find is Read for a command that will make changes: a storage without an identity gets a random one, which Establish
+// writes.
 func Find(ctx context.Context, store objstore.Store) (*Storage, error) {
 	s, err := Read(ctx, store)
 	if err == nil && s.ID == "" {
@@ -49,7 +49,7 @@ func Find(ctx context.Context, store objstore.Store) (*Storage, error) {
 	return s, err
 }
 
-// Open finds a storage, proves what its server does, and writes both down.
+// Open finds a storage, proves its server, and records both.
 func Open(ctx context.Context, store objstore.Store, tool string) (*Storage, error) {
 	s, err := Find(ctx, store)
 	if err != nil {
@@ -61,8 +61,8 @@ func Open(ctx context.Context, store objstore.Store, tool string) (*Storage, err
 	return s, s.Establish(ctx, store, "")
 }
 
-// ProveServer proves that the server refuses writes whose condition does not hold, unless this version of the tool has
-// seen that before: it is for right before a lock is taken.
+// ProveServer proves that the server rejects writes whose condition fails, unless this version of the tool has already
+// done so. Call it right before taking a lock.
 func (s *Storage) ProveServer(ctx context.Context, store objstore.Store, tool string) error {
 	server := objstore.Server(store)
 	if s.proven(server, tool) {
@@ -71,19 +71,19 @@ func (s *Storage) ProveServer(ctx context.Context, store objstore.Store, tool st
 	if err := Prove(ctx, store); err != nil {
 		return err
 	}
-	s.news = append(s.news, manifest.ProvenServer{Server: server, Tool: tool, At: time.Now().UTC()})
+	s.unsaved = append(s.unsaved, manifest.ProvenServer{Server: server, Tool: tool, At: time.Now().UTC()})
 	return nil
 }
 
-// Establish writes down what is new of the storage: its identity, and what was proven. It is for a command that nothing
-// keeps from its work any more, so that one that is refused leaves no trace. If another command gave the storage an
-// identity meanwhile, that one is taken: ID is the storage's from then on, and nothing may be written or tagged with
-// the one of before. id is the one that the command's journal has, if it has one: then another identity is a Conflict.
+// Establish writes a new identity and new proofs to the storage. A command calls it once nothing else can refuse it, so
+// that a refused command leaves no trace. If another command has given the storage an identity meanwhile, that one is
+// adopted: ID changes, and nothing may be written or tagged with the previous one. id is the identity in the command's
+// journal, if any: then another identity is a Conflict.
 func (s *Storage) Establish(ctx context.Context, store objstore.Store, id string) error {
 	if s.version != "" {
-		return s.note(ctx, store)
+		return s.save(ctx, store)
 	}
-	s.ID, s.Proven, s.news = cmp.Or(id, s.ID), s.news, nil
+	s.ID, s.Proven, s.unsaved = cmp.Or(id, s.ID), s.unsaved, nil
 	err := s.create(ctx, store)
 	if err == nil {
 		return nil
@@ -94,13 +94,13 @@ func (s *Storage) Establish(ctx context.Context, store objstore.Store, id string
 		*s = *stored
 		return nil
 	case readErr == nil && id == "" && stored.ID != "" && failure.Is(err, failure.Conflict):
-		stored.news = s.Proven
+		stored.unsaved = s.Proven
 		*s = *stored
-		return s.note(ctx, store)
+		return s.save(ctx, store)
 	case readErr == nil && failure.Is(err, failure.Conflict):
 		return failure.New(failure.Conflict, "give the storage an identity", store.URL(),
-			"another command did it at the same moment").
-			WithHint("run the same command again")
+			"another command did so at the same time").
+			WithHint("run the command again")
 	}
 	return failure.Annotate(err, "give the storage an identity", store.URL())
 }
@@ -123,22 +123,22 @@ func (s *Storage) replace(ctx context.Context, store objstore.Store) error {
 	return err
 }
 
-// maxProven bounds what is noted: the oldest goes.
+// maxProven bounds the recorded proofs: the oldest is dropped.
 const maxProven = 8
 
-// note keeps what was proven, so that the next command need not do it. A copy is not written to, and that another
-// command was faster does not matter.
-func (s *Storage) note(ctx context.Context, store objstore.Store) error {
-	if s.IsCopy() || len(s.news) == 0 {
+// save records what was proven, so that the next command need not prove it. It does not write to a copy, and ignores a
+// conflict with another command.
+func (s *Storage) save(ctx context.Context, store objstore.Store) error {
+	if s.IsCopy() || len(s.unsaved) == 0 {
 		return nil
 	}
-	s.Proven, s.news = append(s.Proven, s.news...), nil
+	s.Proven, s.unsaved = append(s.Proven, s.unsaved...), nil
 	s.Proven = s.Proven[max(0, len(s.Proven)-maxProven):]
 	err := s.replace(ctx, store)
 	if failure.Is(err, failure.Conflict) {
 		return nil
 	}
-	return failure.Annotate(err, "note what was proven", store.URL())
+	return failure.Annotate(err, "record the proof", store.URL())
 }
 
 func (s *Storage) proven(server, tool string) bool {
@@ -150,23 +150,23 @@ func (s *Storage) proven(server, tool string) bool {
 	return false
 }
 
-// IsCopy reports whether the storage was made for another place than where it was found.
+// IsCopy reports whether the storage's recorded location is not where it was found.
 func (s *Storage) IsCopy() bool { return s.ID != "" && s.Location != s.Here }
 
-// RefuseCopy is Unready in a copy.
+// RefuseCopy returns Unready for a copy.
 func (s *Storage) RefuseCopy(op string) error {
 	if !s.IsCopy() {
 		return nil
 	}
-	return failure.New(failure.Unready, op, s.Here, "this storage is a copy of %s, whose snapshots and runs it names",
+	return failure.New(failure.Unready, op, s.Here, "this storage is a copy of %s and refers to its snapshots and runs",
 		s.Location).
 		WithHint(
-			"use --storage %s; or run `tisnap gc --adopt-storage=moved` if that is gone and this one takes its place, "+
-				"`--adopt-storage=copied` if both are used from now on", s.Location)
+			"use --storage %s; or run `tisnap gc --adopt-storage=moved` if that one is gone and this one replaces "+
+				"it, or `--adopt-storage=copied` to use both from now on", s.Location)
 }
 
-// Owns reports whether a snapshot or volume of a run of this storage, with this id in its tag, was made in this
-// storage. Older versions left the tag out: what they made is of the storage in which it is known, unless that is a
+// Owns reports whether a snapshot or volume of a run in this storage was made in this storage, by the id in its tag.
+// Older versions wrote no such tag: their snapshots and volumes belong to the storage that knows them, unless it is a
 // copy.
 func (s *Storage) Owns(tag string) bool {
 	if tag == "" {
@@ -175,29 +175,29 @@ func (s *Storage) Owns(tag string) bool {
 	return tag == s.ID && !s.IsCopy()
 }
 
-// CheckRun is a Conflict if a run whose journal is here, and says that it was begun in the storage with this id at this
-// location, is another storage's: its own process may live there. Journals of older versions say neither.
+// CheckRun returns Conflict if a run in this storage belongs to another one, where its process may be alive. id and
+// location are those of the storage in which it began, from its journal; journals of older versions have neither.
 func (s *Storage) CheckRun(run, id, location string) error {
 	switch {
 	case s.IsCopy() && location != s.Here:
 		return failure.New(failure.Conflict, "check run", run,
-			"it was begun in %s, of which this storage, %s, is a copy", s.Location, s.Here).
+			"it began in %s, of which this storage, %s, is a copy", s.Location, s.Here).
 			WithHint("continue or undo it with --storage %s", s.Location)
 	case id == "" && s.CopyOf == "", id == s.ID, location == s.Here:
 		return nil
 	}
 	return failure.New(failure.Conflict, "check run", run,
-		"it was begun in another storage, of which this one was a copy: %s", cmp.Or(location, s.CopyOf)).
+		"it began in another storage, of which this one was a copy: %s", cmp.Or(location, s.CopyOf)).
 		WithHint("continue or undo it there")
 }
 
 // How a copy becomes a storage of its own.
 const (
-	Moved  = "moved"  // the original is gone, and this one takes its place: what carries its id is this one's
-	Copied = "copied" // both are used from now on: this one gets a new id, and deletes nothing that the original made
+	Moved  = "moved"  // the original is gone and this one replaces it: everything with its id is now this one's
+	Copied = "copied" // both are used from now on: this one gets a new id, and never deletes what the original made
 )
 
-// Adopt makes a copy a storage of its own. One that is none stays as it is.
+// Adopt makes a copy a storage of its own. A storage that is not a copy stays unchanged.
 func Adopt(ctx context.Context, store objstore.Store, how string) (*Storage, error) {
 	s, err := Read(ctx, store)
 	if err != nil || !s.IsCopy() {

@@ -173,5 +173,5 @@ func TestEstablish_JournalHasAnotherIdentity_IsAConflict(t *testing.T) {
 	require.NoError(t, err)
 	err = late.Establish(t.Context(), store, late.ID)
 	require.Equal(t, failure.Conflict, failure.KindOf(err), err)
-	require.ErrorContains(t, err, "another command did it at the same moment")
+	require.ErrorContains(t, err, "another command did so at the same time")
 }

@@ -70,13 +70,13 @@ func identityGuards() []Mutant {
 			"		if it.Kind == KindSnapshot && it.Action == ActionKeep {", "		if false {",
 			"TestDelete_SnapshotOfAnotherStorage_IsRefused"),
 		in("pkg/storage/prove.go", "a server that ignores If-None-Match is taken", oneRun,
-			`	if err := refused(store, err, "If-None-Match", "an object is created although it exists"); err != nil {
+			`	if err := refused(store, err, "If-None-Match", "it created an object that exists"); err != nil {
 		return err
 	}
 `, "",
 			"TestOpen_ServerIgnoresConditions_IsRefusedByName"),
 		in("pkg/storage/prove.go", "a server that ignores If-Match is taken", oneRun,
-			`	return refused(store, err, "If-Match", "an object is replaced although it has another version")`, "	return nil",
+			`	return refused(store, err, "If-Match", "it replaced an object of another version")`, "	return nil",
 			"TestOpen_ServerIgnoresConditions_IsRefusedByName"),
 	}
 }
