@@ -16,7 +16,7 @@ type work struct {
 	plan func(context.Context) (document, error)
 	// run's document is printed even after an error, and names it.
 	run func(context.Context) (doc document, err error)
-	// id is the run's, store where its journal is: for --wait=false.
+	// id is the run's, store where its journal is: for --wait=false, and for a dry run of one that would be resumed.
 	id    cluster.RunID
 	store objstore.Store
 }
@@ -54,7 +54,10 @@ func (a *app) operate(
 		return err
 	}
 	if dryRun {
-		doc, err := w.plan(ctx)
+		doc, err := w.resumePlan(ctx, conn.say)
+		if doc == nil && err == nil {
+			doc, err = w.plan(ctx)
+		}
 		s.end()
 		if err != nil {
 			return err

@@ -142,6 +142,7 @@ func (a *app) resolve(cmd *cobra.Command, f resolveFlags, arg string) error {
 			return work{}, err
 		}
 		return work{
+			id: opts.Run, store: deps.Store,
 			plan: func(ctx context.Context) (document, error) {
 				plan, err := restore.PlanResolve(ctx, deps, opts)
 				if err != nil {

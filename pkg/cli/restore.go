@@ -138,8 +138,12 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 			if err != nil {
 				return work{}, err
 			}
+			journals := deps.Store
+			if f.object.print { // the manifest of the target, whatever became of a run
+				journals = nil
+			}
 			return work{
-				id: opts.Run, store: deps.Store,
+				id: opts.Run, store: journals,
 				plan: func(ctx context.Context) (document, error) {
 					plan, err := restore.MakePlan(ctx, deps, opts)
 					if err != nil {
