@@ -1,3 +1,3 @@
-// Package parallel calls a function for many items at the same time. All fan-outs of the module go through it,
-// so that a panic, a cancelled context and a second error are treated alike everywhere.
+// Package parallel calls a function for many items concurrently. All fan-outs go through it, so that panics, cancelled
+// contexts and second errors are handled alike everywhere.
 package parallel

@@ -7,12 +7,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Each calls f once for every item, for at most limit of them at the same time (0 or less: for all at once), and
-// returns when all calls have ended. An error of one item does not stop the others: the result joins the errors
+// Each calls f once per item, at most limit at the same time (0 or less: all at once), and returns when all calls have
+// ended. An error of one item does not stop the others: the result joins the errors
 // of all (failure.Join), in the order of the items. A panic in f is the error of its item, with the stack in the chain.
 //
-// When ctx ends, calls under way see it, and items that have not begun are not begun: their error is ctx's cause,
-// joined once however many they are.
+// When ctx ends, running calls see it and no more are started: the error of the rest is ctx's cause, joined once
+// however many they are.
 func Each[T any](ctx context.Context, limit int, items []T, f func(ctx context.Context, i int, item T) error) error {
 	if limit <= 0 || limit > len(items) {
 		limit = len(items)
@@ -35,7 +35,7 @@ func Each[T any](ctx context.Context, limit int, items []T, f func(ctx context.C
 	return failure.Join(errs...)
 }
 
-// enter waits for room; false if ctx ends first, or has ended, room or not.
+// enter waits for a free slot; false if ctx ends first, or has ended.
 func enter(ctx context.Context, room chan<- struct{}) bool {
 	if ctx.Err() != nil {
 		return false

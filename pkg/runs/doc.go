@@ -1,3 +1,3 @@
-// Package runs is the set of runs below one storage prefix, by their journals: which are alive, which ended, and which
-// died and can be continued or undone.
+// Package runs lists the runs of a storage by their journals: which are alive, which ended, and which died and can be
+// resumed or undone.
 package runs

@@ -10,18 +10,18 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// Found is a run of a listing, by the objects of its journal. Times are by the storage's clock.
+// Found is a listed run, by its journal's objects. Times are the storage's.
 type Found struct {
 	ID cluster.RunID
-	// Modified is when the youngest of the objects was written.
+	// Modified is when the newest object was written.
 	Modified time.Time
-	// Recorded is when the youngest record was; zero of a journal of which only the object of Compact is left, which is
-	// as young as its compaction.
+	// Recorded is when the newest record was written; zero for a journal that is only Compact's object, which is as new
+	// as its compaction.
 	Recorded time.Time
 	Objects  int
 }
 
-// All lists the runs in the storage, in order of their ids, and reads no journal.
+// All lists the storage's runs by id, without reading a journal.
 func All(ctx context.Context, store objstore.Store) ([]Found, error) {
 	objects, err := store.List(ctx, manifest.RunsPrefix)
 	if err != nil {
@@ -30,7 +30,7 @@ func All(ctx context.Context, store objstore.Store) ([]Found, error) {
 	return byRun(objects), nil
 }
 
-// byRun lists the runs of journals' objects, in order of their ids.
+// byRun groups the objects of journals by run, in order of ids.
 func byRun(objects []objstore.Object) []Found {
 	var out []Found
 	for _, o := range objects {

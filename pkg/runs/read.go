@@ -14,8 +14,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// Read reads one run: NotFound if the storage has no journal of it, Corrupt if the journal cannot be read. Of a restore
-// or resolve that is not over it looks for a later resolve too, which may have finished it.
+// Read reads one run. It returns NotFound if the storage has no journal of it, and Corrupt if the journal cannot be
+// decoded. For an unfinished restore or resolve it also looks for a later resolve that finished it.
 func Read(ctx context.Context, store objstore.Store, id cluster.RunID) (*Run, error) {
 	r, err := readJournal(ctx, store, id)
 	if err != nil || r.State != Unfinished || r.Operation == journal.Backup {
@@ -29,14 +29,14 @@ func Read(ctx context.Context, store objstore.Store, id cluster.RunID) (*Run, er
 	return r, nil
 }
 
-// How a run ends: the release of its lock is its last step, and its journal's end comes after that.
+// A run's last step releases its lock; the end of its journal is written after that.
 const (
 	endsWithin = 3 * time.Second
 	endPoll    = 100 * time.Millisecond
-	endRecent  = time.Minute // a journal whose last record is older waits for no end; clocks may differ by half of it
+	endRecent  = time.Minute // an older journal's end is not awaited; clocks may differ by half of it
 )
 
-// readJournal reads a run, whose end may come while it is read.
+// readJournal reads a run, which may end meanwhile.
 func readJournal(ctx context.Context, store objstore.Store, id cluster.RunID) (*Run, error) {
 	r, err := fromJournal(ctx, store, id)
 	if err != nil || r.History.Ended {
@@ -47,7 +47,7 @@ func readJournal(ctx context.Context, store objstore.Store, id cluster.RunID) (*
 		if err != nil {
 			return nil, err
 		}
-		if r.judge(lock); r.State == Running {
+		if r.setState(lock); r.State == Running {
 			return r, nil
 		}
 		// The lock may be free because the run has ended since its journal was read.
@@ -56,7 +56,7 @@ func readJournal(ctx context.Context, store objstore.Store, id cluster.RunID) (*
 		}
 		ending := lock != nil && lock.Owner.Run == id && lock.Released
 		if !ending || time.Since(r.Last) > endRecent || time.Now().After(limit) {
-			r.judge(lock)
+			r.setState(lock)
 			return r, nil
 		}
 		if err := wait.For(ctx, endPoll); err != nil {
@@ -65,7 +65,7 @@ func readJournal(ctx context.Context, store objstore.Store, id cluster.RunID) (*
 	}
 }
 
-// fromJournal is a run by its journal alone: a run without an end is Unfinished.
+// fromJournal reads a run from its journal alone: without an end it is Unfinished.
 func fromJournal(ctx context.Context, store objstore.Store, id cluster.RunID) (*Run, error) {
 	h, err := phase.ReadHistory(ctx, journal.NewStoreJournal(store, manifest.JournalPrefix(id)))
 	if err != nil {
@@ -73,7 +73,7 @@ func fromJournal(ctx context.Context, store objstore.Store, id cluster.RunID) (*
 	}
 	if len(h.Records) == 0 {
 		return nil, failure.New(failure.NotFound, "read run", string(id), "%s has no journal of it", store.URL()).
-			WithHint("see: tisnap runs list")
+			WithHint("list the runs: tisnap runs list")
 	}
 	about, err := journal.ReadAbout(id, h.Records[0])
 	if err != nil {
@@ -93,28 +93,28 @@ func fromJournal(ctx context.Context, store objstore.Store, id cluster.RunID) (*
 	return r, nil
 }
 
-// lockOf is the cluster's lock; nil if there is none.
+// lockOf returns the cluster's lock; nil if there is none.
 func lockOf(ctx context.Context, store objstore.Store, name cluster.Name) (*runlock.Record, error) {
 	lock, _, err := runlock.Read(ctx, store, name)
 	if failure.Is(err, failure.NotFound) {
-		return nil, nil // there is none, and that is no error
+		return nil, nil
 	}
 	return lock, err
 }
 
-// judge says by the cluster's lock whether a run without an end runs.
-func (r *Run) judge(lock *runlock.Record) {
+// setState decides by the cluster's lock whether a run without an end is running.
+func (r *Run) setState(lock *runlock.Record) {
 	switch {
 	case lock == nil || lock.Owner.Run != r.ID:
 		r.diedEarly()
-	case lock.Unexpired(time.Now()): // it is only shown: nobody takes a lock because of it
+	case lock.Unexpired(time.Now()): // for display only: no lock is taken because of it
 		until, renewed := lock.FreeAt().UTC(), lock.RenewedAt.UTC()
 		r.State, r.Owner, r.Until = Running, lock.Owner.String(), &until
 		r.lock, r.RenewedAt, r.Silent = lock, &renewed, lock.Silent(time.Now())
 	}
 }
 
-// diedEarly marks a run failed no process of which came past the step before which nothing is changed.
+// diedEarly marks a run as failed if no process of it got the lock, before which nothing is changed.
 func (r *Run) diedEarly() {
 	if !journal.ReadFacts(r.History.Records).Locked {
 		r.State, r.Error = Failed, "its process died before it had the cluster's lock: it changed nothing"

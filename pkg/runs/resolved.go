@@ -22,13 +22,13 @@ func resolvedBy(r *Run, all []Run) cluster.RunID {
 	return ""
 }
 
-// elsewhere reports whether the runs are known to belong to two clusters of one name.
+// elsewhere reports whether the runs are known to belong to different clusters of the same name.
 func elsewhere(r, other *Run) bool {
 	_, err := r.About.SameCluster(r.ID, &other.About)
 	return err != nil
 }
 
-// markResolved marks the run as done if a resolve has finished it.
+// markResolved marks the run as done if a resolve finished it.
 func (r *Run) markResolved(all []Run) {
 	if by := resolvedBy(r, all); by != "" {
 		r.State, r.ResolvedBy, r.Step = Done, by, ""

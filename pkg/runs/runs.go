@@ -16,15 +16,15 @@ import (
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// State is how a run stands.
+// State is a run's state.
 type State string
 
 // The states.
 const (
-	Done       State = "done"       // also of a restore that died, and that a resolve has finished
-	Failed     State = "failed"     // it ended with an error, and undid what it did as far as that says
+	Done       State = "done"       // also a dead restore that a resolve has finished
+	Failed     State = "failed"     // it ended with an error, which names what was not undone
 	Running    State = "running"    // it holds its cluster's lock
-	Unfinished State = "unfinished" // its process died, or lost the lock: it can be continued or aborted
+	Unfinished State = "unfinished" // its process died or lost the lock: it can be resumed or aborted
 	Damaged    State = "damaged"    // its journal cannot be read
 )
 
@@ -35,35 +35,34 @@ type Run struct {
 	Cluster   cluster.Name      `json:"cluster"`
 	Backup    cluster.BackupID  `json:"backup,omitempty"`
 	State     State             `json:"state"`
-	Step      string            `json:"step,omitempty"` // the last one that was begun and is not over
+	Step      string            `json:"step,omitempty"` // the last one begun and not ended
 	Error     string            `json:"error,omitempty"`
 	Started   time.Time         `json:"started"`
-	Last      time.Time         `json:"last"` // when it wrote its journal last
-	// Owner and Until are of the lock of a run that runs.
+	Last      time.Time         `json:"last"` // when its last record was written
+	// Owner and Until are those of a running run's lock.
 	Owner string     `json:"owner,omitempty"`
 	Until *time.Time `json:"until,omitempty"`
-	// RenewedAt is when the owner renewed the lock last, by its clock. Silent says that this is so long ago that the
-	// process seems to be dead, or to have stopped: for people who look, as clocks differ. Whoever acts watches the
-	// lock first.
+	// RenewedAt is when the owner last renewed the lock, by its clock. Silent is true if that is so long ago that the
+	// process seems to be dead or stopped. Both are for display, as clocks differ: before acting, watch the lock.
 	RenewedAt *time.Time `json:"renewedAt,omitempty"`
 	Silent    bool       `json:"silent,omitempty"`
 	// ResolvedBy is the resolve that finished a run whose process died.
 	ResolvedBy cluster.RunID `json:"resolvedBy,omitempty"`
-	// Processes are those of the run, the first one first.
+	// Processes are the run's processes, the first one first.
 	Processes []phase.Process `json:"processes"`
 
-	// History is the journal; nil of a run that is damaged.
+	// History is the journal; nil for a damaged run.
 	History *phase.History `json:"-"`
-	// About is what the journal's first record says.
+	// About is the journal's first record.
 	About journal.About `json:"-"`
 
-	lock *runlock.Record // of a run that runs
+	lock *runlock.Record // of a running run
 }
 
-// maxReaders is how many journals are read at the same time.
+// maxReaders bounds the concurrent reads of journals.
 const maxReaders = 8
 
-// List reads all runs, the newest first. Nothing is changed.
+// List reads all runs, newest first. It changes nothing.
 func List(ctx context.Context, store objstore.Store) ([]Run, error) {
 	found, err := All(ctx, store)
 	if err != nil {
@@ -89,8 +88,8 @@ func List(ctx context.Context, store objstore.Store) ([]Run, error) {
 
 func newestFirst(a, b Run) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(a.ID, b.ID)) }
 
-// Last is the run that held the cluster's lock last, if it is not over: alive or dead; nil if there is none. The same
-// command continues it.
+// Last returns the last run that held the cluster's lock, alive or dead, if it has not ended; else nil. The same
+// command resumes it.
 func Last(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, error) {
 	r, err := owner(ctx, store, name)
 	if err != nil || r == nil || !r.History.Unfinished() {
@@ -99,8 +98,7 @@ func Last(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, e
 	return r, nil
 }
 
-// Restored is the restore or resolve that held the cluster's lock last, if it succeeded; nil if another run did, or
-// none.
+// Restored returns the last run that held the cluster's lock, if it is a restore or resolve that succeeded; else nil.
 func Restored(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, error) {
 	r, err := owner(ctx, store, name)
 	if err != nil || r == nil || r.State != Done || r.Operation == journal.Backup {
@@ -109,8 +107,8 @@ func Restored(ctx context.Context, store objstore.Store, name cluster.Name) (*Ru
 	return r, nil
 }
 
-// Resolved is the restore or resolve that held the cluster's lock last, if it failed and its data had been resolved by
-// then: the cluster is kept, and a resolve finishes it. It is nil if another run held the lock last, or none.
+// Resolved returns the last run that held the cluster's lock, if it is a restore or resolve that failed after its data
+// was resolved; else nil. Its cluster is kept, and a resolve finishes it.
 func Resolved(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, error) {
 	r, err := owner(ctx, store, name)
 	if err != nil || r == nil || r.State != Failed || r.Operation == journal.Backup ||
@@ -120,8 +118,8 @@ func Resolved(ctx context.Context, store objstore.Store, name cluster.Name) (*Ru
 	return r, nil
 }
 
-// owner is the run that held the cluster's lock last; nil if there is none whose journal can be read. No resolve can
-// have finished it: it would have had the lock since.
+// owner returns the last run that held the cluster's lock; nil if there is none with a readable journal. No resolve can
+// have finished it: that would have taken the lock since.
 func owner(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, error) {
 	lock, err := lockOf(ctx, store, name)
 	if err != nil || lock == nil {
@@ -129,13 +127,13 @@ func owner(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, 
 	}
 	r, err := readJournal(ctx, store, lock.Owner.Run)
 	if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) {
-		return nil, nil // nothing that could be continued
+		return nil, nil // nothing to resume
 	}
 	return r, err
 }
 
-// CheckOwner is a Conflict if the run that held the cluster's lock last is known to be of another cluster of the same
-// name than mine: that lock is not this cluster's to break.
+// CheckOwner returns a Conflict if the last run that held the lock is known to belong to another cluster of the same
+// name: that lock must not be broken for this one.
 func CheckOwner(ctx context.Context, store objstore.Store, name cluster.Name, mine *journal.About) error {
 	lock, err := lockOf(ctx, store, name)
 	if err != nil || lock == nil {
@@ -143,7 +141,7 @@ func CheckOwner(ctx context.Context, store objstore.Store, name cluster.Name, mi
 	}
 	r, err := fromJournal(ctx, store, lock.Owner.Run)
 	if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) {
-		return nil // of a command that is no run, or of one whose journal says nothing
+		return nil // not a run, or one without a usable journal
 	}
 	if err == nil {
 		_, err = r.About.SameCluster(r.ID, mine)
@@ -151,8 +149,8 @@ func CheckOwner(ctx context.Context, store objstore.Store, name cluster.Name, mi
 	return err
 }
 
-// End closes the journal of a run that was undone by another command, so that nobody continues it. A run that has
-// ended, or has no journal, stays as it is. It is a Conflict if a process of the run writes its journal.
+// End closes the journal of a run that another command has undone, so that it is not resumed. A run that has ended, or
+// has no journal, is left as it is. It returns a Conflict if a process of the run is writing its journal.
 func End(ctx context.Context, store objstore.Store, id cluster.RunID, reason string) error {
 	j := journal.NewStoreJournal(store, manifest.JournalPrefix(id))
 	h, err := phase.ReadHistory(ctx, j)

@@ -9,8 +9,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// LookAgain reads a run that seems to be dead once more, after a time in which its owner would have renewed the lock:
-// one whose clock is behind ours is then not Silent any more. Any other run is returned as it is, at once.
+// LookAgain rereads a run that seems dead, after a time in which a live owner would have renewed the lock: an owner
+// whose clock is behind ours is then no longer Silent. Any other run is returned unchanged, at once.
 func LookAgain(ctx context.Context, store objstore.Store, r *Run) (*Run, error) {
 	if !r.Silent {
 		return r, nil
@@ -25,5 +25,5 @@ func LookAgain(ctx context.Context, store objstore.Store, r *Run) (*Run, error) 
 	return now, err
 }
 
-// lookAgain is longer than the owner takes from one renewal to the next, the request itself included.
+// lookAgain is longer than the time between two renewals, request included.
 func lookAgain(r *Run) time.Duration { return r.lock.RenewInterval() * 5 / 4 }

@@ -13,10 +13,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// Since lists the runs that began at or after a time, and reads no part of the listing before it: a storage may hold
-// the journals of years. When a run began its id says. One that a person chose says nothing: those that begin with a
-// letter are listed whenever they began, and those with a digit where they sort. So it is for who can miss a run; who
-// cannot lists all.
+// Since lists the runs that began at or after a time, without listing older ones: a storage may hold years of journals.
+// It goes by the ids, which have the time in them. Ids that a user chose do not: those that begin with a letter are
+// always listed, those that begin with a digit where they sort. So it may miss a run; use All where that matters.
 func Since(ctx context.Context, store objstore.Store, at time.Time) ([]Found, error) {
 	objects, err := store.ListAfter(ctx, manifest.RunsPrefix, manifest.RunsPrefix+string(journal.FirstRunID(at)))
 	if err != nil {
@@ -25,11 +24,11 @@ func Since(ctx context.Context, store objstore.Store, at time.Time) ([]Found, er
 	return byRun(objects), nil
 }
 
-// maxSkew is how much later than its successors a run may have begun by its own clock.
+// maxSkew is how far a run's clock may be ahead of its successors'.
 const maxSkew = time.Hour
 
-// Resolves reads the resolves of a cluster and backup that began at or after a time, or within an hour before it, the
-// newest first. Of all other runs since then it reads the first record alone.
+// Resolves reads the resolves of a cluster and backup that began after a time, or at most an hour before it, newest
+// first. Of all other runs since then it reads only the first record.
 func Resolves(
 	ctx context.Context, store objstore.Store, name cluster.Name, backup cluster.BackupID, at time.Time,
 ) ([]Run, error) {
@@ -62,7 +61,7 @@ func Resolves(
 	return out, nil
 }
 
-// isResolve reads a journal's first record, which is there also if the rest is compacted.
+// isResolve reads a journal's first record, which exists even if the rest is compacted.
 func isResolve(
 	ctx context.Context, store objstore.Store, id cluster.RunID, name cluster.Name, backup cluster.BackupID,
 ) (bool, error) {

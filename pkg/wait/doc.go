@@ -1,3 +1,2 @@
-// Package wait lets time pass under a context. It is the only way to pause: time.Sleep would outlast a run
-// that was cancelled.
+// Package wait pauses under a context. All pauses go through it: time.Sleep would outlast a run that was cancelled.
 package wait

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Outlive is ctx, but for its end: it ends d later, so that a call that is under way can get its answer. The function
-// returned releases it.
+// Outlive returns a context that is cancelled d after ctx, so that a call in flight can get its answer. The returned
+// function releases it.
 func Outlive(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

@@ -5,22 +5,20 @@ import (
 	"time"
 )
 
-// earliest is how long before ctx's deadline ForDeadline takes it for passed. The other side counts the same time by
-// its own clock, from a moment later on: the difference is a timer's, of microseconds, or on a busy machine of
-// milliseconds.
+// earliest is how long before ctx's deadline ForDeadline treats it as passed. The other side's clock starts a moment
+// later: the difference is microseconds, or milliseconds on a busy machine.
 const earliest = 100 * time.Millisecond
 
-// ForDeadline is for a call whose other side or transport said that ctx's deadline has passed: ctx's own timer may run
-// a moment later. It waits for that, so that ctx.Err says it as well. If the deadline is more than 100 ms away, or
-// there is none, it was another one, and ForDeadline returns at once.
+// ForDeadline is for a call whose peer or transport reports that ctx's deadline has passed, a moment before ctx's own
+// timer fires. It waits for that, so that ctx.Err is set, too. It returns at once if the deadline is more than 100 ms
+// away, or if there is none: then it was another deadline.
 func ForDeadline(ctx context.Context) {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < earliest {
 		<-ctx.Done()
 	}
 }
 
-// For waits for d, and returns nil, or until ctx ends, and returns its cause. If ctx has ended already, it
-// returns the cause at once, however short d is.
+// For waits for d and returns nil, or returns ctx's cause once ctx ends: at once if it has ended, however short d is.
 func For(ctx context.Context, d time.Duration) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
