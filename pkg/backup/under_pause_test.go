@@ -263,7 +263,7 @@ func TestBackup_UnderAPauseThatReadNothing_IsUnproven(t *testing.T) {
 		left func(*testing.T, *rig)
 		says string
 	}{
-		{"nothing was ever left", func(*testing.T, *rig) {}, "has left none"},
+		{"nothing was ever left", func(*testing.T, *rig) {}, "published none"},
 		{"a pause that died has left its reading", killedReading, "run killed has left them, and run pause holds the cluster"},
 		{"a pause that died has left a part of it", func(t *testing.T, r *rig) {
 			killedReading(t, r)

@@ -12,24 +12,23 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// Waker is how leaders that sleep are woken.
+// Waker wakes hibernating leaders.
 type Waker interface {
 	FirstLock(ctx context.Context, address string, r cluster.Region, ts cluster.TS) (cluster.TS, error)
 }
 
 const (
-	// adoptTime is how long a leader that is awake may take to adopt the setting: a tick, of a second by default. One
-	// that has just been elected does not count as applying early yet, and does so a moment later if it has not ticked
-	// before.
+	// adoptTime is how long an awake leader may take to adopt the setting: a tick, one second by default. A leader just
+	// elected does not count as applying early until its first tick.
 	adoptTime = 2 * time.Second
-	// wakeEvery is how often leaders that still apply early are woken: those of a region without traffic sleep, and
-	// look at the setting only every five minutes.
+	// wakeEvery is how often leaders that still apply early are woken: those of idle regions hibernate, and check the
+	// setting only every five minutes.
 	wakeEvery = 10 * time.Second
-	maxWakes  = 64 // calls at the same time
+	maxWakes  = 64 // concurrent calls
 )
 
-// AwaitAdopted returns when no leader of these stores applies early any more, or when ctx ends: with the stores where
-// some still may. Leaders that do not adopt the setting are woken: regions lists those of the cluster.
+// AwaitAdopted waits until no leader on these stores applies early, or ctx ends, and returns the stores where one still
+// may. Leaders that do not adopt the setting are woken; regions lists the cluster's regions.
 func AwaitAdopted(
 	ctx context.Context, t tikv.EarlyApplier, w Waker, stores []Store,
 	regions func(context.Context) ([]cluster.Region, error),
@@ -56,7 +55,7 @@ func AwaitAdopted(
 	}
 }
 
-// askAll asks the stores that are left, and leaves those out whose leaders have all adopted the setting.
+// askAll asks the remaining stores, and drops those whose leaders have all adopted the setting.
 func askAll(ctx context.Context, t tikv.EarlyApplier, stores []Store, left Failures) {
 	var mu sync.Mutex
 	_ = parallel.Each(ctx, 0, left.Stores(), func(ctx context.Context, _ int, id cluster.StoreID) error {
@@ -64,7 +63,7 @@ func askAll(ctx context.Context, t tikv.EarlyApplier, stores []Store, left Failu
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
-		case err != nil && ctx.Err() != nil: // what it said before says more
+		case err != nil && ctx.Err() != nil: // its previous answer is more useful
 		case err != nil:
 			left[id] = failure.Annotate(err, "wait for early apply to end", name(id))
 		case n == 0:
@@ -77,8 +76,8 @@ func askAll(ctx context.Context, t tikv.EarlyApplier, stores []Store, left Failu
 	})
 }
 
-// wake has each region that one of the stores leads read: a leader that sleeps wakes up for that. What fails is tried
-// again at the next turn.
+// wake reads from each region led by one of the stores, which wakes a hibernating leader. Failures are retried in the
+// next round.
 func wake(
 	ctx context.Context, w Waker, stores []Store, left Failures,
 	regions func(context.Context) ([]cluster.Region, error),

@@ -17,21 +17,20 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// A process that holds a cluster for another one to cut reads the replicas before its hold, and publishes what they
-// said as notes in PD: numbered parts that etcd takes, and a heading that is written last and removed first. The parts
-// that are there are always those from 0 on, whenever a process was killed, so that they can be removed without a
-// heading.
+// A process that holds a cluster for another to cut reads the replicas before its hold, and publishes the result as
+// notes in PD: numbered parts small enough for etcd, and a heading that is written last and removed first. Whenever a
+// process is killed, the parts that exist are numbered from 0 without gaps, so they can be removed without a heading.
 const (
 	headingName    = "early-apply-reading"
 	publishVersion = 1
 	partSize       = 256 << 10
-	// maxParts bounds what a process that was killed leaves: some 1.5 million regions.
+	// maxParts bounds what a killed process leaves behind: some 1.5 million regions.
 	maxParts = 64
-	// unpublishLimit bounds the removal: a few hundred short calls at most.
+	// unpublishLimit bounds the removal, of at most a few hundred short calls.
 	unpublishLimit = 30 * time.Second
 )
 
-// heading says what was published. Its digest is of itself without it, and of the regions.
+// heading describes what was published. Its digest covers the heading without the digest, and the regions.
 type heading struct {
 	Version int           `json:"version"`
 	Run     cluster.RunID `json:"run"`
@@ -46,14 +45,14 @@ type askedStore struct {
 	StartedAt time.Time       `json:"startedAt"`
 }
 
-// Publish leaves what a run has read in PD, for the process that cuts under its hold, in the place of what any run has
-// left there. Regions of which a replica was ahead or not read are left out: nothing is proven of them. It is tried
-// until ctx ends. After an error nobody takes what is there for whole; Unpublish removes it.
+// Publish stores in PD what a run has read, for the process that cuts under its hold, replacing what any run has left
+// there. Regions with a replica that was ahead or not read are omitted: nothing is proven of them. It retries until ctx
+// ends. After an error what is there counts as incomplete; Unpublish removes it.
 func Publish(ctx context.Context, n pd.Notes, run cluster.RunID, r *Replicas) error {
 	const op = "publish replicas"
 	body, regions := r.encode()
 	if len(body) > maxParts*partSize {
-		return failure.New(failure.Limited, op, "PD", "%d regions take %d bytes, and %d at most are left in PD",
+		return failure.New(failure.Limited, op, "PD", "%d regions take %d bytes; at most %d can be stored in PD",
 			regions, len(body), maxParts*partSize)
 	}
 	if err := Unpublish(ctx, n, ""); err != nil {
@@ -78,8 +77,8 @@ func Publish(ctx context.Context, n pd.Notes, run cluster.RunID, r *Replicas) er
 	return failure.Annotate(putNote(ctx, n, headingName, text), op, "PD")
 }
 
-// Published gives what a run has published, and the run: whether it is the one that holds the cluster now is the
-// caller's to compare. NotFound if there is nothing, and Corrupt for what is not whole, or is of another version.
+// Published returns what a run has published, and the run: the caller checks that it is the one that holds the cluster
+// now. It returns NotFound if there is nothing, and Corrupt if it is incomplete or of another version.
 func Published(ctx context.Context, n pd.Notes) (run cluster.RunID, r *Replicas, err error) {
 	const op, target = "read published replicas", "PD"
 	text, revision, err := n.Note(ctx, headingName)
@@ -87,8 +86,8 @@ func Published(ctx context.Context, n pd.Notes) (run cluster.RunID, r *Replicas,
 		return "", nil, failure.Annotate(err, op, target)
 	}
 	if revision == 0 {
-		return "", nil, failure.New(failure.NotFound, op, target, "the process that holds the cluster has left none").
-			WithHint("see the log of `br operator pause-gc-and-schedulers`, which has to be of this version")
+		return "", nil, failure.New(failure.NotFound, op, target, "the process that holds the cluster published none").
+			WithHint("see the log of `br operator pause-gc-and-schedulers`, which must be of this version")
 	}
 	corrupt := func(format string, args ...any) (cluster.RunID, *Replicas, error) {
 		return "", nil, failure.New(failure.Corrupt, op, target, format, args...).
@@ -126,8 +125,8 @@ func Published(ctx context.Context, n pd.Notes) (run cluster.RunID, r *Replicas,
 	return h.Run, r, nil
 }
 
-// Unpublish removes what a run has published, or any run if run is empty, also a part of it. What another run has
-// published stays. Bounded, and idempotent.
+// Unpublish removes what the run has published, or any run if empty, even if incomplete. What another run has published
+// is kept. It is bounded and idempotent.
 func Unpublish(ctx context.Context, n pd.Notes, run cluster.RunID) error {
 	const op = "remove published replicas"
 	ctx, cancel := context.WithTimeout(ctx, unpublishLimit)
@@ -161,13 +160,13 @@ func Unpublish(ctx context.Context, n pd.Notes, run cluster.RunID) error {
 	return nil
 }
 
-// putNote writes a note whatever is there, or removes it if body is nil, until ctx ends.
+// putNote replaces a note, or removes it if body is nil, retrying until ctx ends.
 func putNote(ctx context.Context, n pd.Notes, name string, body []byte) error {
 	for {
 		old, revision, err := n.Note(ctx, name)
 		if err == nil {
 			if bytes.Equal(old, body) && (body != nil) == (revision != 0) {
-				return nil // also by an earlier try whose answer was lost
+				return nil // maybe by an earlier try whose answer was lost
 			}
 			err = n.PutNote(ctx, name, body, revision)
 		}
@@ -182,12 +181,12 @@ func partName(i int) string { return headingName + "-" + strconv.Itoa(i) }
 
 func (h heading) digest(body []byte) string {
 	h.SHA256 = ""
-	text, _ := json.Marshal(h) // it has been one, or becomes one: an error says so there
+	text, _ := json.Marshal(h) // cannot fail: it was decoded, or will be
 	sum := sha256.Sum256(append(text, body...))
 	return hex.EncodeToString(sum[:])
 }
 
-// encode is the regions of which all replicas were read and level: four numbers each, 8 to 10 bytes in most clusters.
+// encode encodes the regions with all replicas read and level: four numbers each, 8 to 10 bytes in most clusters.
 func (r *Replicas) encode() (body []byte, regions int) {
 	last := uint64(0)
 	for _, g := range r.regions {
@@ -203,7 +202,7 @@ func (r *Replicas) encode() (body []byte, regions int) {
 	return body, regions
 }
 
-// decodeRegions is what encode has written; whole is false if it is not that many regions.
+// decodeRegions reverses encode; whole is false if the number of regions differs.
 func decodeRegions(body []byte, count int) (regions []reading, whole bool) {
 	regions = make([]reading, 0, len(body)/4)
 	last := uint64(0)

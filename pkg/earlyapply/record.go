@@ -12,29 +12,29 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// Recorded is a store on which a run turned early apply off and has not put it back, as PD keeps it: whoever comes
-// after a run that was killed can put it back, whenever that is, and also where the run had no journal.
+// Recorded is a store on which a run turned early apply off and has not restored it. PD keeps it, so that it can be
+// restored at any time after the run was killed, even if the run had no journal.
 type Recorded struct {
 	Setting
-	// StartedAt is of the process that was changed: a later one of the store begins with its configured limit.
+	// StartedAt is when the changed process started: a later one starts with its configured limit.
 	StartedAt time.Time     `json:"startedAt"`
 	By        cluster.RunID `json:"by"`
-	// Since is when it was turned off, by the clock of the run: for a person to read.
+	// Since is when it was turned off, by the run's clock; for display.
 	Since time.Time `json:"since,omitzero"`
 }
 
 const (
 	recordName = "early-apply" // of the note in PD
-	// recordLimit bounds one reading or change of the record: it is worth less than a backup that is not made.
+	// recordLimit bounds one read or change of the record, which must not prevent a backup.
 	recordLimit = 10 * time.Second
 )
 
-// Record writes down in PD what the run is about to turn off. It has to be there before the stores are set. Idempotent.
+// Record stores in PD what the run is about to turn off. It must be there before the stores are set. Idempotent.
 func Record(ctx context.Context, n pd.Notes, run cluster.RunID, stores []Store, on []Setting) error {
 	now := time.Now().UTC().Truncate(time.Second)
 	return editRecord(ctx, n, func(list []Recorded) []Recorded {
 		for _, s := range on {
-			// it is on: nothing is left to put back
+			// it is on: nothing to restore
 			list = slices.DeleteFunc(list, func(r Recorded) bool { return r.Store == s.Store })
 			list = append(list, Recorded{Setting: s, StartedAt: find(stores, s.Store).StartedAt, By: run, Since: now})
 		}
@@ -42,8 +42,8 @@ func Record(ctx context.Context, n pd.Notes, run cluster.RunID, stores []Store, 
 	})
 }
 
-// ReadRecord lists what is written down in PD of these stores, but not of a store that was restarted since. Without a
-// record there is none.
+// ReadRecord lists what PD has recorded for these stores, except for stores restarted since. Without a record the list
+// is empty.
 func ReadRecord(ctx context.Context, n pd.Notes, stores []Store) ([]Recorded, error) {
 	ctx, cancel := context.WithTimeout(ctx, recordLimit)
 	defer cancel()
@@ -51,8 +51,9 @@ func ReadRecord(ctx context.Context, n pd.Notes, stores []Store) ([]Recorded, er
 	return slices.DeleteFunc(list, func(r Recorded) bool { return r.stale(stores) }), err
 }
 
-// Strike takes these stores off the record, once they are put back, and those that were restarted or are gone. The
-// record goes with its last store. A record that cannot be read stays: Record has refused to add to it. Idempotent.
+// Strike removes stores from the record: these, which are restored, and those that were restarted or are gone. The
+// record is deleted with its last store. A record that cannot be decoded is kept: Record has refused to add to it.
+// Idempotent.
 func Strike(ctx context.Context, n pd.Notes, stores []Store, back []Setting) error {
 	err := editRecord(ctx, n, func(list []Recorded) []Recorded {
 		return slices.DeleteFunc(list, func(r Recorded) bool { return r.stale(stores) || Names(back, r.Store) })
@@ -63,8 +64,7 @@ func Strike(ctx context.Context, n pd.Notes, stores []Store, back []Setting) err
 	return err
 }
 
-// stale reports whether the process that was changed is not there any more. Where PD does not say when a process was
-// started it is taken for the same.
+// stale reports whether the changed process is gone. If PD does not know when a process started, it counts as the same.
 func (r Recorded) stale(stores []Store) bool {
 	s := find(stores, r.Store)
 	if s.StartedAt.IsZero() || r.StartedAt.IsZero() {
@@ -73,7 +73,7 @@ func (r Recorded) stale(stores []Store) bool {
 	return !s.StartedAt.Equal(r.StartedAt)
 }
 
-// editRecord changes the record, and does so again if another process has changed it in between.
+// editRecord changes the record, and retries if another process changed it meanwhile.
 func editRecord(ctx context.Context, n pd.Notes, change func([]Recorded) []Recorded) error {
 	ctx, cancel := context.WithTimeout(ctx, recordLimit)
 	defer cancel()
@@ -85,14 +85,14 @@ func editRecord(ctx context.Context, n pd.Notes, change func([]Recorded) []Recor
 		var body []byte
 		if list = change(list); len(list) > 0 {
 			if body, err = json.Marshal(list); err != nil {
-				return failure.Wrap(err, failure.Unknown, "write down early apply", "PD")
+				return failure.Wrap(err, failure.Unknown, "record early apply", "PD")
 			}
 		} else if revision == 0 {
 			return nil
 		}
 		err = n.PutNote(ctx, recordName, body, revision)
 		if !failure.Is(err, failure.Conflict) && !failure.Transient(err) || wait.For(ctx, interval) != nil {
-			return failure.Annotate(err, "write down early apply", "PD")
+			return failure.Annotate(err, "record early apply", "PD")
 		}
 	}
 }
@@ -100,10 +100,10 @@ func editRecord(ctx context.Context, n pd.Notes, change func([]Recorded) []Recor
 func readRecord(ctx context.Context, n pd.Notes) (list []Recorded, revision int64, err error) {
 	body, revision, err := n.Note(ctx, recordName)
 	if err != nil || revision == 0 {
-		return nil, 0, failure.Annotate(err, "read what is written down of early apply", "PD")
+		return nil, 0, failure.Annotate(err, "read the record of early apply", "PD")
 	}
 	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, 0, failure.New(failure.Corrupt, "read what is written down of early apply", "PD", "%w", err).
+		return nil, 0, failure.New(failure.Corrupt, "read the record of early apply", "PD", "%w", err).
 			WithHint("use the tisnap that wrote it, or delete the key /tisnap/%s in PD's etcd: restarting TiKV "+
 				"brings its configured limit back", recordName)
 	}

@@ -16,48 +16,48 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// How replicas are read: as marks are.
+// Limits of reading replicas, the same as for marks.
 const (
-	maxCalls  = 64     // calls that one store gets at the same time
-	maxRate   = 10_000 // calls that one store gets in a second
+	maxCalls  = 64     // concurrent calls per store
+	maxRate   = 10_000 // calls per second and store
 	callLimit = 2 * time.Second
-	// maxFailures is after how many calls in a row that failed a store is left alone.
+	// maxFailures is the number of consecutive failed calls after which a store is skipped.
 	maxFailures = maxCalls
-	// reads is how often a replica is read that seems to be ahead: its log is read before its data, so that one that is
-	// written at this moment may seem so.
+	// reads is how often a replica that seems ahead is read: its log is read before its data, so that one being written
+	// to may seem ahead.
 	reads       = 8
 	rereadAfter = 20 * time.Millisecond
 )
 
-// Replicas is what the stores have said of all their replicas, region by region.
+// Replicas is what the stores report about all their replicas, by region.
 type Replicas struct {
 	regions []reading // by id
 	started map[cluster.StoreID]time.Time
 }
 
-// reading is one region: 40 bytes, of a million regions.
+// reading is one region's; 40 bytes, as there may be a million.
 type reading struct {
 	id               cluster.RegionID
 	confVer, version uint64
-	// the sum of all replicas' terms: none of them ever falls, so that a sum that is the same says that all are
+	// the sum of all replicas' terms: none ever decreases, so an equal sum means that all are equal
 	terms       uint64
 	read, level bool // all replicas were read; none was ahead
 }
 
-// Len is the number of regions.
+// Len returns the number of regions.
 func (r *Replicas) Len() int { return len(r.regions) }
 
-// Stores are those that were asked, in order: early apply was off there.
+// Stores returns the stores that were asked, in order: early apply was off there.
 func (r *Replicas) Stores() []cluster.StoreID { return slices.Sorted(maps.Keys(r.started)) }
 
-// Asked reports whether the store is one of them.
+// Asked reports whether the store was asked.
 func (r *Replicas) Asked(id cluster.StoreID) bool {
 	_, asked := r.started[id]
 	return asked
 }
 
-// ReadReplicas reads each replica of the regions that is on one of the stores, leader or not: one that led a moment ago
-// may be ahead, too. A replica that cannot be read, also as ctx ends, is no error: nothing is proven of its region
+// ReadReplicas reads all replicas of the regions on these stores, leaders or not: one that led a moment ago may be
+// ahead, too. A replica that cannot be read, even because ctx ends, is not an error: nothing is proven of its region
 // then.
 func ReadReplicas(ctx context.Context, t tikv.Marker, stores []Store, regions []cluster.Region) *Replicas {
 	tallies := make([]tally, len(regions))
@@ -94,20 +94,20 @@ func ReadReplicas(ctx context.Context, t tikv.Marker, stores []Store, regions []
 	return out
 }
 
-// tally is what several stores say of one region at the same time.
+// tally collects what several stores report concurrently about one region.
 type tally struct {
 	read, ahead atomic.Int32
 	terms       atomic.Uint64
 }
 
-// storeReader asks one store.
+// storeReader reads one store's replicas.
 type storeReader struct {
 	tikv    tikv.Marker
 	address string
 	regions []cluster.Region
 	tallies []tally
 	pace    *rate.Limiter
-	inRow   atomic.Int64 // calls that failed, one after the other
+	inRow   atomic.Int64 // consecutive failed calls
 }
 
 func (s *storeReader) read(ctx context.Context, _, index int) error {
@@ -147,9 +147,9 @@ func (s *storeReader) ask(ctx context.Context, region cluster.RegionID) (tikv.Ra
 	return s.tikv.RaftState(ctx, s.address, region)
 }
 
-// Unproven compares what the replicas said before the cut, with early apply off on all stores that were asked, and what
-// they say after it. It gives the stores whose process is another one since, on which nothing is proven, and the
-// regions of which a replica may be ahead at the cut.
+// Unproven compares what the replicas reported before the cut, with early apply off on all stores asked, with what they
+// report after it. It returns the stores whose process was restarted since, of which nothing is proven, and the regions
+// with a replica that may be ahead at the cut.
 //
 // Of the others none is: it was not then, as its data were not ahead of its log; a replica with early apply off applies
 // only what its log has; and none has come to lead since, in which case it may have used the setting as it had been

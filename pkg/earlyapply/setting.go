@@ -15,21 +15,21 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// Store is a store and where it is reached.
+// Store is a store and its addresses.
 type Store struct {
 	ID            cluster.StoreID
 	Address       string
 	StatusAddress string
-	StartedAt     time.Time // of its process; zero if PD does not say
+	StartedAt     time.Time // of its process; zero if PD does not know it
 }
 
-// Setting is what a store was set to before a run turned it off.
+// Setting is a store's setting before a run turned early apply off.
 type Setting struct {
 	Store cluster.StoreID `json:"store"`
 	Limit uint64          `json:"limit"`
 }
 
-// Add is the list with those of more whose stores it does not name yet, by the stores' ids.
+// Add returns the list with those of more whose stores are not in it, sorted by store.
 func Add(list, more []Setting) []Setting {
 	for _, s := range more {
 		if !Names(list, s.Store) {
@@ -40,15 +40,15 @@ func Add(list, more []Setting) []Setting {
 	return list
 }
 
-// Names reports whether the store is one of the list.
+// Names reports whether the store is in the list.
 func Names(list []Setting, id cluster.StoreID) bool {
 	return slices.ContainsFunc(list, func(s Setting) bool { return s.Store == id })
 }
 
-// Failures are the stores that could not be read or set, and why.
+// Failures maps the stores that could not be read or set to the reasons.
 type Failures map[cluster.StoreID]error
 
-// Stores lists them in order.
+// Stores lists the stores in order.
 func (f Failures) Stores() []cluster.StoreID {
 	ids := make([]cluster.StoreID, 0, len(f))
 	for id := range f {
@@ -58,29 +58,29 @@ func (f Failures) Stores() []cluster.StoreID {
 	return ids
 }
 
-// Survey is what the stores' settings are.
+// Survey is the stores' settings.
 type Survey struct {
 	// On are the stores whose leaders may apply early.
 	On []Setting
-	// Off are those that have the setting, at 0.
+	// Off are those with the setting at 0.
 	Off []cluster.StoreID
-	// Absent are those that do not have it.
+	// Absent are those without the setting.
 	Absent []cluster.StoreID
 	Failed Failures
 }
 
-// NotApplicable reports whether every store has said that it does not know early apply.
+// NotApplicable reports whether no store knows early apply, by their own answers.
 func (s *Survey) NotApplicable() bool {
 	return len(s.On)+len(s.Off)+len(s.Failed) == 0 && len(s.Absent) > 0
 }
 
-// How long a store that does not answer is tried, and how often.
+// How long, and how often, a store that does not answer is retried.
 const (
 	patience = 5 * time.Second
 	interval = 200 * time.Millisecond
 )
 
-// Read reads every store's setting. It goes by the store's own word and not by its version. Nothing is changed.
+// Read reads every store's setting, by asking it rather than by its version. It changes nothing.
 func Read(ctx context.Context, t tikv.EarlyApplier, stores []Store) *Survey {
 	out := &Survey{Failed: Failures{}}
 	var mu sync.Mutex
@@ -100,7 +100,7 @@ func Read(ctx context.Context, t tikv.EarlyApplier, stores []Store) *Survey {
 		}
 		return nil
 	})
-	for _, s := range stores { // those that the end of ctx, or a panic, has left out
+	for _, s := range stores { // those skipped because ctx ended, or of a panic
 		if !out.has(s.ID) {
 			out.Failed[s.ID] = failure.New(failure.Unready, "read early apply", name(s.ID), "it was not asked: %v",
 				context.Cause(ctx))
@@ -117,7 +117,7 @@ func (s *Survey) has(id cluster.StoreID) bool {
 	return failed || slices.Contains(s.Off, id) || slices.Contains(s.Absent, id) || Names(s.On, id)
 }
 
-// read tries for a while: a status port that is busy is no reason for a backup that proves less.
+// read retries for a while: a busy status port is no reason for a backup with a weaker proof.
 func read(ctx context.Context, t tikv.EarlyApplier, s Store) (tikv.EarlyApply, error) {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -129,12 +129,12 @@ func read(ctx context.Context, t tikv.EarlyApplier, s Store) (tikv.EarlyApply, e
 	}
 }
 
-// answerTime is how long a store that was asked to change its setting is waited for after ctx has ended: it may carry
-// out a request that nobody waits for, and do so after the setting was put back.
+// answerTime is how long to wait, after ctx ends, for a store that was asked to change its setting: otherwise it might
+// execute the request after the setting was restored.
 const answerTime = 2 * time.Second
 
-// TurnOff sets the limit of these stores to 0, and takes none for off that does not say so itself afterwards. The old
-// settings have to be journalled before.
+// TurnOff sets the limit of these stores to 0. A store counts as off only if it reports so afterwards. The old settings
+// must be journalled before.
 func TurnOff(ctx context.Context, t tikv.EarlyApplier, stores []Store, on []Setting) Failures {
 	failed := Failures{}
 	var mu sync.Mutex
@@ -152,7 +152,7 @@ func TurnOff(ctx context.Context, t tikv.EarlyApplier, stores []Store, on []Sett
 	return failed
 }
 
-// set sets the limit, and judges by what the store says then: an answer that is lost says nothing.
+// set sets the limit, and reads it back to find out whether it worked: the answer may be lost.
 func set(ctx context.Context, t tikv.EarlyApplier, s Store, limit uint64) error {
 	setErr := t.SetEarlyApply(ctx, s.StatusAddress, limit)
 	got, err := read(ctx, t, s)
@@ -164,13 +164,12 @@ func set(ctx context.Context, t tikv.EarlyApplier, s Store, limit uint64) error 
 	case setErr != nil:
 		return failure.Annotate(setErr, "set early apply", name(s.ID))
 	}
-	return failure.New(failure.Conflict, "set early apply", name(s.ID), "the limit is %d and not %d", got.Limit, limit)
+	return failure.New(failure.Conflict, "set early apply", name(s.ID), "the limit is %d, not %d", got.Limit, limit)
 }
 
-// PutBack sets the stores to what they were, those that are at 0. One that is not has been restarted, which brings the
-// configured value back, or was set by somebody else; one that is not listed is gone. It returns the stores that it
-// set. It may be called again. What is turned on again comes into force in a leader only when the region's leader
-// changes.
+// PutBack restores the settings of the stores that are at 0, and returns these stores. Any other store was restarted,
+// which restores the configured value, or was set by someone else; a store not listed is gone. It may be repeated. A
+// leader only adopts a limit that is on again when the region's leader changes.
 func PutBack(
 	ctx context.Context, t tikv.EarlyApplier, stores []Store, old []Setting,
 ) (done []cluster.StoreID, err error) {
