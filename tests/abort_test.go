@@ -35,10 +35,10 @@ func TestAbort_RestoreThatLeftAll_IsTakenAwayByOneCommand(t *testing.T) { //noli
 	}
 	require.Len(t, made(), 6)
 
-	e = p.run(t, "gc", "--storage", whole, "--older-than", "0s", "--kept", "--dry-run")
+	e = p.run(t, "gc", "--storage", whole, "--older-than", "0s", "--kept", "--dry-run", "-o", "wide")
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
 	require.Regexp(t, `keep +cluster +tidb/copy +killed .*tisnap restore abort killed`, e.stdout)
-	e = p.run(t, "gc", "--storage", whole, "--older-than", "0s", "--kept", "--cluster", "--dry-run")
+	e = p.run(t, "gc", "--storage", whole, "--older-than", "0s", "--kept", "--cluster", "--dry-run", "-o", "wide")
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
 	require.Regexp(t, `delete +cluster +tidb/copy +killed`, e.stdout)
 	require.Regexp(t, `delete +volume +vol-`, e.stdout, "with its volumes")

@@ -16,6 +16,8 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cli"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/testbed"
 )
 
@@ -57,9 +59,16 @@ func TestFormats_NoFieldIsRenamed(t *testing.T) {
 	stored.golden(t, "formats-stored")
 }
 
-// addObject takes a journal record by its type, step, name and data, and any other object by its file's name.
+// addObject takes a journal record by its type, step, name and data, a report by what it is of, and any other object by
+// its file's name.
 func (f fields) addObject(t *testing.T, key string, body []byte) {
 	t.Helper()
+	if strings.HasPrefix(key, manifest.ReportsPrefix) {
+		var r report.Report
+		require.NoError(t, json.Unmarshal(body, &r))
+		f.add(t, map[report.Operation]string{report.Backup: "report.json", report.Restore: "N.json"}[r.Operation], body)
+		return
+	}
 	if !strings.Contains(key, "/journal/") {
 		f.add(t, variables().ReplaceAllString(filepath.Base(key), "N"), body)
 		return
