@@ -125,7 +125,11 @@ func backgroundArgs(args []string, flags *pflag.FlagSet, run cluster.RunID) []st
 	if dash := flags.ArgsLenAtDash(); dash >= 0 { // behind "--" there are no flags
 		end -= flags.NArg() - dash + 1
 	}
-	return slices.Insert(slices.Clone(args), end, "--wait=true", "--run-id="+string(run), "--progress=plain")
+	more := []string{"--wait=true", "--run-id=" + string(run), "--progress=plain"}
+	if latest := flags.Lookup(latestIs); latest != nil && latest.Value.String() != "" {
+		more = append(more, "--"+latestIs+"="+latest.Value.String())
+	}
+	return slices.Insert(slices.Clone(args), end, more...)
 }
 
 // awaitBegin waits until the run's journal has grown past before.

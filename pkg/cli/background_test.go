@@ -5,10 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/ui"
 )
@@ -64,4 +66,23 @@ func TestEndedEarly_SuccessIsNoError(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, endedEarly("r1", nil))
 	require.Equal(t, failure.Unknown, failure.KindOf(endedEarly("r1", assert.AnError)))
+}
+
+// The other process restores the backup that this one printed: it must not choose again.
+func TestBackgroundArgs_LatestStaysTheSame(t *testing.T) {
+	t.Parallel()
+	parse := func(args []string) (*app, *cobra.Command) {
+		a := new(app)
+		cmd, rest, err := a.root().Find(args)
+		require.NoError(t, err)
+		require.NoError(t, cmd.ParseFlags(rest))
+		return a, cmd
+	}
+	args := []string{"restore", "latest", "--to", "copy", "--of", "prod", "--wait=false"}
+	_, cmd := parse(args)
+	require.NoError(t, cmd.Flags().Set(latestIs, "b1"))
+	other, cmd := parse(backgroundArgs(args, cmd.Flags(), "r1"))
+	id, err := other.backupID(cmd, latestFlags{of: "prod"}, cmd.Flags().Arg(0))
+	require.NoError(t, err)
+	require.Equal(t, cluster.BackupID("b1"), id)
 }

@@ -34,7 +34,8 @@ func (a *app) logsCommand() *cobra.Command {
 		Annotations: without("wide", "name", "yaml", jsonPath),
 		Short:       "Show what a run did, step by step, from its journal",
 		Long: `Show what a run did, step by step, from its journal in the storage: from any machine, while
-the run is active and afterwards. With --follow, the exit status is the run's outcome.`,
+the run is active and afterwards. -o json prints the journal's records instead. With --follow, the
+exit status is the run's outcome.`,
 		Example:           "  tisnap logs 20261122t100000-1a2b3c4d -f --storage s3://backups/prod",
 		Args:              exactly("RUN"),
 		ValidArgsFunction: a.completeRuns,
@@ -63,6 +64,7 @@ type runLog struct {
 	run    cluster.RunID
 	asJSON bool
 	last   int // the number of the last record printed
+	words  logWords
 }
 
 // print writes the records. Following ends with the run; a failed run, or one whose process died, is an error.
@@ -103,22 +105,6 @@ func (l *runLog) record(w io.Writer, r *phase.Record) error {
 	if l.asJSON {
 		return json.NewEncoder(w).Encode(r)
 	}
-	text := ""
-	switch r.Type {
-	case phase.RecordRun:
-		text = "run " + string(r.Run)
-	case phase.RecordIntent, phase.RecordResult:
-		text = fmt.Sprintf("%s: %s", r.Step, r.Name)
-	case phase.RecordDone:
-		text = fmt.Sprintf("%s, in %s", r.Step, seconds(r.Seconds))
-	case phase.RecordEnd:
-		text = "the run"
-	default:
-		text = r.Step
-	}
-	if r.Error != "" {
-		text += ": " + r.Error
-	}
-	_, err := fmt.Fprintf(w, "%s  %-11s  %s\n", r.Time.UTC().Format(time.RFC3339), oneLine(r.Type), oneLine(text))
+	_, err := fmt.Fprintf(w, "%s  %s\n", r.Time.UTC().Format(time.RFC3339), oneLine(l.words.of(r)))
 	return err
 }

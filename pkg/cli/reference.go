@@ -16,11 +16,17 @@ import (
 // latestFlags say which backup "latest" is. They are the same for every command that takes a backup.
 type latestFlags struct{ before, of string }
 
+// latestIs is the hidden flag by which a background process gets the backup that its command has found latest to be: a
+// newer one may be sealed meanwhile.
+const latestIs = "latest-is"
+
 func (a *app) latestFlags(cmd *cobra.Command, f *latestFlags) {
 	cmd.Flags().StringVar(&f.before, "before", "",
 		"with latest: the newest backup that is not after this, such as 2026-11-22T10:00:00Z, \"2h ago\" or 3d")
 	cmd.Flags().StringVar(&f.of, "of", "",
 		"with latest: the cluster that was backed up, if the storage has backups of several")
+	cmd.Flags().String(latestIs, "", "the backup that latest was found to be")
+	_ = cmd.Flags().MarkHidden(latestIs)                             // fails only for an unknown flag
 	_ = cmd.RegisterFlagCompletionFunc("of", a.completeMoreClusters) // fails only for an unknown flag
 }
 
@@ -31,6 +37,9 @@ func (a *app) backupID(cmd *cobra.Command, f latestFlags, arg string) (cluster.B
 			return "", usage(cmd, errors.New("--before and --of choose the latest backup: give latest as BACKUP"))
 		}
 		return cluster.BackupID(arg), nil
+	}
+	if is := cmd.Flags().Lookup(latestIs).Value.String(); is != "" {
+		return cluster.BackupID(is), nil
 	}
 	ref := catalog.Reference{}
 	var err error
@@ -55,7 +64,7 @@ func (a *app) backupID(cmd *cobra.Command, f latestFlags, arg string) (cluster.B
 	}
 	a.note(fmt.Sprintf("latest is backup %s of %s, backup time %s", oneLine(e.ID), oneLine(e.Cluster),
 		a.view().text(e.BackupTS.Time())))
-	return e.ID, nil
+	return e.ID, cmd.Flags().Set(latestIs, string(e.ID))
 }
 
 // note prints what a user should know beside the result.

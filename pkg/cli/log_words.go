@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/report"
+)
+
+// logWords describes a journal's records, in order, for people.
+type logWords struct {
+	stores    map[cluster.SnapshotID]string // the store that a snapshot's volume is for
+	processes int
+}
+
+// of returns what the record says in a line.
+func (l *logWords) of(r *phase.Record) string {
+	switch r.Type {
+	case phase.RecordIntent, phase.RecordResult:
+		if text := l.effect(r); text != "" {
+			return text
+		}
+		return "step " + r.Step + ": " + strings.ReplaceAll(r.Name, "-", " ")
+	case phase.RecordRun:
+		return l.begins(r)
+	case phase.RecordResumed:
+		l.processes++
+		return fmt.Sprintf("resumed by process %d", l.processes)
+	case phase.RecordRetryGroup:
+		return "starting over" + names(r.Data, ": ")
+	case phase.RecordEnd:
+		if r.Error != "" {
+			return "the run failed: " + r.Error
+		}
+		return "the run is done"
+	}
+	return stepWords(r)
+}
+
+func stepWords(r *phase.Record) string {
+	text, ok := map[phase.RecordType]string{
+		phase.RecordBegin:    "begins",
+		phase.RecordDone:     "done in " + report.Duration(r.Seconds),
+		phase.RecordFailed:   "failed",
+		phase.RecordUndo:     "is being undone",
+		phase.RecordUndone:   "undone",
+		phase.RecordUndoFail: "could not be undone",
+	}[r.Type]
+	if !ok {
+		text = string(r.Type)
+	}
+	if r.Error != "" {
+		text += ": " + r.Error
+	}
+	return "step " + r.Step + ": " + text
+}
+
+func (l *logWords) begins(r *phase.Record) string {
+	l.processes = 1
+	about, err := journal.ReadAbout(r.Run, *r)
+	if err != nil {
+		return "run " + string(r.Run)
+	}
+	return fmt.Sprintf("run %s: %s of %s, backup %s", r.Run, about.Operation, about.Cluster, about.Backup)
+}
+
+// effect returns "" for names without words of their own, and for data that cannot be read.
+func (l *logWords) effect(r *phase.Record) string {
+	render, ok := map[string]func(*logWords, json.RawMessage) string{
+		journal.IntentLeases: said(func(d journal.Leases) string {
+			return fmt.Sprintf("asks for leases of %s, for a hold of at most %s",
+				report.Duration(d.LeaseSeconds), report.Duration(d.MaxHoldSeconds))
+		}),
+		journal.IntentSchedulers:       listed("pauses schedulers: "),
+		journal.IntentLimits:           listed("lowers limits: "),
+		journal.IntentEarlyApply:       fixed("turns early apply off"),
+		journal.ResultEarlyApplyBack:   fixed("early apply is as it was before"),
+		journal.IntentCreateSnapshots:  (*logWords).askedForSnapshots,
+		journal.ResultSnapshots:        listed("EC2 started snapshots: "),
+		journal.ResultBackupTS:         said(func(d journal.BackupTS) string { return "backup ts " + d.TS.String() }),
+		journal.ResultStillHeld:        said(stillHeld),
+		journal.IntentCreateVolumes:    (*logWords).askedForVolumes,
+		journal.ResultVolume:           (*logWords).volume,
+		journal.IntentFastRestore:      said(fastWords),
+		journal.ResultFastRestoreEnded: fixed("fast snapshot restore is disabled again"),
+		journal.IntentLeaveRecovery:    fixed("takes PD out of recovery mode"),
+		journal.ResultLeftRecovery:     fixed("PD is out of recovery mode"),
+		journal.ResultServes:           fixed("the cluster serves"),
+		journal.ResultAhead:            fixed("knows which replicas are ahead of their raft logs"),
+		journal.ResultExpected: said(func(d report.Expected) string {
+			return fmt.Sprintf("expected duration: %s (%s to %s), by %s", report.Duration(d.Seconds),
+				report.Duration(d.LowSeconds), report.Duration(d.HighSeconds), d.Model)
+		}),
+	}[r.Name]
+	if !ok {
+		return ""
+	}
+	return render(l, r.Data)
+}
+
+func fixed(text string) func(*logWords, json.RawMessage) string {
+	return func(*logWords, json.RawMessage) string { return text }
+}
+
+// listed prints the text and the data's names.
+func listed(text string) func(*logWords, json.RawMessage) string {
+	return func(_ *logWords, data json.RawMessage) string { return names(data, text) }
+}
+
+func said[T any](say func(T) string) func(*logWords, json.RawMessage) string {
+	return func(_ *logWords, data json.RawMessage) string {
+		var d T
+		if json.Unmarshal(data, &d) != nil {
+			return ""
+		}
+		return say(d)
+	}
+}
+
+// names returns the text and the data's names; "" for other data.
+func names(data json.RawMessage, text string) string {
+	var all []string
+	if json.Unmarshal(data, &all) != nil {
+		return ""
+	}
+	if len(all) == 0 {
+		return text + "none"
+	}
+	return text + strings.Join(all, ", ")
+}
+
+func stillHeld(why string) string { return "PD is still held: " + why }
+
+func fastWords(d journal.FastRestore) string {
+	return fmt.Sprintf("enables fast snapshot restore of %d snapshots in %d zones", len(d.Snapshots), len(d.Zones))
+}
+
+func (l *logWords) askedForSnapshots(data json.RawMessage) string {
+	var stores map[cluster.StoreID]struct{ Volumes []json.RawMessage }
+	if json.Unmarshal(data, &stores) != nil {
+		return ""
+	}
+	n := 0
+	for _, s := range stores {
+		n += len(s.Volumes)
+	}
+	return fmt.Sprintf("asks EC2 for %d snapshots on %d instances", n, len(stores))
+}
+
+func (l *logWords) askedForVolumes(data json.RawMessage) string {
+	var volumes []struct {
+		Store    cluster.StoreID    `json:"store"`
+		Snapshot cluster.SnapshotID `json:"snapshot"`
+	}
+	if json.Unmarshal(data, &volumes) != nil {
+		return ""
+	}
+	l.stores = map[cluster.SnapshotID]string{}
+	for _, v := range volumes {
+		l.stores[v.Snapshot] = "store " + v.Store.String()
+	}
+	return fmt.Sprintf("asks EC2 for %d volumes", len(volumes))
+}
+
+func (l *logWords) volume(data json.RawMessage) string {
+	var v journal.Volume
+	if json.Unmarshal(data, &v) != nil {
+		return ""
+	}
+	text := fmt.Sprintf("volume %s from %s", v.Volume, v.Snapshot)
+	if of := l.stores[v.Snapshot]; of != "" {
+		return of + ": " + text
+	}
+	return text
+}
