@@ -114,6 +114,15 @@ func (c Catalog) readClaim(ctx context.Context, id cluster.BackupID) (*Claim, er
 	return claim, nil
 }
 
+// RunOf is the run that made the backup, or is about to; NotFound if there is none.
+func (c Catalog) RunOf(ctx context.Context, id cluster.BackupID) (cluster.RunID, error) {
+	claim, err := c.readClaim(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	return claim.Run, nil
+}
+
 func (c Catalog) refuse(ctx context.Context, id cluster.BackupID, markers []string) error {
 	for _, marker := range markers {
 		_, _, err := c.Store.Get(ctx, marker)

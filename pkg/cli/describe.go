@@ -10,6 +10,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -68,6 +69,22 @@ The manifest is verified against its seal. Nothing is changed.`,
 	return cmd
 }
 
+// noBackup adds where to look instead of a backup that is not sealed, or is a run.
+func noBackup(ctx context.Context, store objstore.Store, id cluster.BackupID, err error) error {
+	if !failure.Is(err, failure.NotFound) && !failure.Is(err, failure.Unready) {
+		return err
+	}
+	r, readErr := runOf(ctx, store, string(id))
+	switch {
+	case readErr != nil:
+		return err // it says all that is known
+	case failure.Is(err, failure.NotFound) && string(r.ID) == string(id):
+		return failure.New(failure.NotFound, "load backup", string(id), "this is a run, of backup %s", r.Backup).
+			WithHint("see the run: tisnap status %s", id)
+	}
+	return failure.New(failure.KindOf(err), "", "", "%w", err).WithHint("see its run: tisnap status %s", id)
+}
+
 func (a *app) describe(ctx context.Context, id cluster.BackupID, verifyKey string) (*describeDoc, error) {
 	key, err := readVerifyKey(verifyKey)
 	if err != nil {
@@ -81,7 +98,7 @@ func (a *app) describe(ctx context.Context, id cluster.BackupID, verifyKey strin
 	cat := catalog.Catalog{Store: store, VerifyKey: key}
 	m, err := cat.Load(ctx, id)
 	if err != nil {
-		return nil, err
+		return nil, noBackup(ctx, store, id, err)
 	}
 	doc := &describeDoc{
 		header: newHeader("Backup"), Backup: m.ID, Cluster: m.Source.Cluster, Version: m.Source.Version,

@@ -23,33 +23,33 @@ const followInterval = 2 * time.Second
 // statusCommand is runs describe under the name that kubectl's users look for.
 func (a *app) statusCommand() *cobra.Command {
 	cmd := a.runsDescribeCommand()
-	cmd.Use, cmd.Example = "status RUN", "  tisnap status 20261122t100000-1a2b3c4d --storage s3://backups/prod"
+	cmd.Use, cmd.Example = "status RUN|BACKUP", "  tisnap status 20261122t100000-1a2b3c4d --storage s3://backups/prod"
 	return cmd
 }
 
 func (a *app) logsCommand() *cobra.Command {
 	follow := false
 	cmd := &cobra.Command{
-		Use:         "logs RUN",
+		Use:         "logs RUN|BACKUP",
 		Annotations: without("wide", "name", "yaml", jsonPath),
 		Short:       "Show what a run did, step by step, from its journal",
 		Long: `Show what a run did, step by step, from its journal in the storage: from any machine, while
 the run is active and afterwards. -o json prints the journal's records instead. With --follow, the
 exit status is the run's outcome.`,
 		Example:           "  tisnap logs 20261122t100000-1a2b3c4d -f --storage s3://backups/prod",
-		Args:              exactly("RUN"),
+		Args:              exactly("RUN|BACKUP"),
 		ValidArgsFunction: a.completeRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := runID(args[0])
-			if err != nil {
-				return err
-			}
 			store, done, err := a.openStore(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer done()
-			l := runLog{store: store, run: id, asJSON: a.global.output == "json"}
+			r, err := runOf(cmd.Context(), store, args[0])
+			if err != nil {
+				return err
+			}
+			l := runLog{store: store, run: r.ID, asJSON: a.global.output == "json"}
 			return l.print(cmd.Context(), a.streams.Out, follow)
 		},
 	}

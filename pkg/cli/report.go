@@ -135,7 +135,7 @@ func (a *app) report(ctx context.Context, f reportFlags, args []string) (reportD
 		}
 		if found.Report() == nil {
 			return nil, failure.New(failure.NotFound, "find report", args[0], "no report of it is stored").
-				WithHint("see the backup itself with: tisnap describe %s", args[0])
+				WithHint("see how far its run is with: tisnap status %s", args[0])
 		}
 		return newRunReport(found, f), nil
 	}

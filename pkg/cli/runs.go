@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -9,7 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/runs"
 )
@@ -115,23 +119,29 @@ func shown(r *runs.Run) string {
 type runDoc struct {
 	header
 	runs.Run
+	Progress *runProgress `json:"progress,omitempty"`
+}
+
+func newRunDoc(r *runs.Run, now time.Time) *runDoc {
+	return &runDoc{header: newHeader("Run"), Run: *r, Progress: progressOf(r, now)}
 }
 
 func (a *app) runsDescribeCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "describe RUN",
-		Short: "Show one run: its processes and current step",
-		Long: `Show one run: its processes and the gaps between them, its current step, who holds its lock,
-and how to resume or undo it. Nothing is changed.`,
+		Use:   "describe RUN|BACKUP",
+		Short: "Show one run: its progress and processes",
+		Long: `Show one run, or the one that made a backup: its processes and the gaps between them, its phase
+and step, how long it runs and when it should end, who holds its lock, and how to resume or undo it.
+Nothing is changed.`,
 		Example:           "  tisnap runs describe 20261122t100000-1a2b3c4d --storage s3://backups/prod",
-		Args:              exactly("RUN"),
+		Args:              exactly("RUN|BACKUP"),
 		ValidArgsFunction: a.completeRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := a.describeRun(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			return a.print(&runDoc{header: newHeader("Run"), Run: *r})
+			return a.print(newRunDoc(r, time.Now()))
 		},
 	}
 	a.localFlag(cmd)
@@ -139,7 +149,11 @@ and how to resume or undo it. Nothing is changed.`,
 }
 
 func (a *app) readRun(ctx context.Context, arg string) (*runs.Run, error) {
-	return a.withRun(ctx, arg, func(_ objstore.Store, r *runs.Run) (*runs.Run, error) { return r, nil })
+	id, err := runID(arg)
+	if err != nil {
+		return nil, err
+	}
+	return a.withRun(ctx, string(id), func(_ objstore.Store, r *runs.Run) (*runs.Run, error) { return r, nil })
 }
 
 // describeRun checks a run that seems dead twice: with a skewed clock a live one looks dead.
@@ -157,20 +171,40 @@ func (a *app) describeRun(ctx context.Context, arg string) (*runs.Run, error) {
 func (a *app) withRun(
 	ctx context.Context, arg string, then func(objstore.Store, *runs.Run) (*runs.Run, error),
 ) (*runs.Run, error) {
-	id, err := runID(arg)
-	if err != nil {
-		return nil, err
-	}
 	store, done, err := a.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	r, err := runs.Read(ctx, store, id)
+	r, err := runOf(ctx, store, arg)
 	if err != nil {
 		return nil, err
 	}
 	return then(store, r)
+}
+
+// runOf reads the run of this id, or that made the backup of this name.
+func runOf(ctx context.Context, store objstore.Store, arg string) (*runs.Run, error) {
+	var missing error
+	if runIDs().MatchString(arg) {
+		r, err := runs.Read(ctx, store, cluster.RunID(arg))
+		if !failure.Is(err, failure.NotFound) {
+			return r, err
+		}
+		missing = err
+	}
+	if err := manifest.CheckID(cluster.BackupID(arg)); err != nil {
+		return nil, cmp.Or(missing, err)
+	}
+	id, err := catalog.Catalog{Store: store}.RunOf(ctx, cluster.BackupID(arg))
+	switch {
+	case failure.Is(err, failure.NotFound):
+		return nil, failure.New(failure.NotFound, "read run", arg, "no such run or backup in %s", store.URL()).
+			WithHint("see: tisnap runs list")
+	case err != nil:
+		return nil, err
+	}
+	return runs.Read(ctx, store, id)
 }
 
 func (d *runDoc) table(w io.Writer, v view) error {
@@ -185,6 +219,9 @@ func (d *runDoc) table(w io.Writer, v view) error {
 				"is dead or suspended. The command that started it resumes it after watching the lock for a minute\n",
 			v.text(*d.RenewedAt))
 	}
+	if d.Progress != nil {
+		d.Progress.print(w, d.Step, v)
+	}
 	if d.ResolvedBy != "" {
 		fmt.Fprintf(w, "its process died, and tisnap resolve finished it in run %s\n", oneLine(d.ResolvedBy))
 	}
@@ -194,8 +231,11 @@ func (d *runDoc) table(w io.Writer, v view) error {
 	fmt.Fprintln(w)
 	t := newTable("PROCESS", v.heading("START"), v.heading("END"), "IN STEPS", "GAP BEFORE", "ENDED IN")
 	for i, p := range d.Processes {
-		t.row(i+1, v.cell(p.Start), v.cell(p.End), seconds(p.Seconds), seconds(p.GapSeconds),
-			p.Step)
+		end, in := v.cell(p.End), p.Step
+		if d.Progress != nil && i == len(d.Processes)-1 {
+			end, in = "running", ""
+		}
+		t.row(i+1, v.cell(p.Start), end, seconds(p.Seconds), seconds(p.GapSeconds), in)
 	}
 	if err := t.write(w, v); err != nil || d.State != runs.Unfinished {
 		return err
