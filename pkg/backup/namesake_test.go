@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
@@ -106,4 +107,25 @@ func TestRelease_LockOfANamesake_StaysAsItIs(t *testing.T) {
 		require.Equal(t, []string{scheduler}, done.Kept)
 	}
 	require.NoError(t, lock.Renew(t.Context()), "it is not broken")
+}
+
+// An aborted run gives its name back, once nothing of it is left; not if its seal may still arrive.
+func TestAbort_FreesTheName(t *testing.T) {
+	t.Parallel()
+	for step, free := range map[string]bool{"cut": true, "record": true, "seal": false} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			o := r.options()
+			r.diesAt(t, o, step)
+			names := catalog.Catalog{Store: r.deps.Store}
+			err := names.CheckFree(t.Context(), o.Backup)
+			require.Equal(t, failure.Conflict, failure.KindOf(err))
+			require.Contains(t, failure.HintOf(err), "tisnap delete "+string(o.Backup))
+			require.NoError(t, backup.Abort(t.Context(), r.deps, o))
+			require.Empty(t, r.bed.EC2.Snapshots())
+			err = names.CheckFree(t.Context(), o.Backup)
+			require.Equal(t, free, err == nil, err)
+		})
+	}
 }

@@ -158,5 +158,5 @@ func Abort(ctx context.Context, deps Deps, opts Options) error {
 	if _, err := r.runner.Execute(ctx, r.book(steps, rule)); err != nil {
 		return err
 	}
-	return r.catalog.UnlockForBR(ctx, opts.Run) // of a run of br, whose document is not known here
+	return r.records.free(ctx)
 }

@@ -46,7 +46,7 @@ func (c Catalog) checkFree(ctx context.Context, id cluster.BackupID, markers []s
 		return failure.Annotate(err, "check backup id", string(id))
 	}
 	if len(found) > 0 {
-		return c.taken(id)
+		return c.taken(ctx, id)
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (c Catalog) claim(ctx context.Context, claim Claim, markers []string) error
 	case err == nil && held.Run == claim.Run:
 		return nil
 	case err == nil:
-		return c.taken(claim.ID)
+		return c.taken(ctx, claim.ID)
 	case !failure.Is(err, failure.NotFound):
 		return err
 	}
@@ -78,7 +78,7 @@ func (c Catalog) claim(ctx context.Context, claim Claim, markers []string) error
 		return failure.Annotate(err, "claim backup", string(claim.ID))
 	}
 	if len(found) > 0 {
-		return c.taken(claim.ID)
+		return c.taken(ctx, claim.ID)
 	}
 	return c.writeClaim(ctx, claim)
 }
@@ -97,7 +97,7 @@ func (c Catalog) writeClaim(ctx context.Context, claim Claim) error {
 		if held.Run == claim.Run {
 			return nil
 		}
-		return c.taken(claim.ID)
+		return c.taken(ctx, claim.ID)
 	}
 	return failure.Annotate(err, "claim backup", string(claim.ID))
 }
@@ -136,8 +136,14 @@ func (c Catalog) refuse(ctx context.Context, id cluster.BackupID, markers []stri
 	return nil
 }
 
-func (c Catalog) taken(id cluster.BackupID) error {
-	return failure.New(failure.Conflict, "claim backup", string(id), "a backup of this name exists in %s",
-		c.Store.URL()).
-		WithHint("choose another --name; `tisnap list` shows the taken ones")
+// taken names the remedy: a backup that is not sealed may be of a dead run, and in nobody's way but its name's.
+func (c Catalog) taken(ctx context.Context, id cluster.BackupID) error {
+	err := failure.New(failure.Conflict, "claim backup", string(id), "a backup of this name exists in %s",
+		c.Store.URL())
+	seal, _, readErr := c.Store.Get(ctx, manifest.SealKey(id))
+	if failure.Is(readErr, failure.NotFound) || readErr == nil && manifest.DecodeTombstone(seal) != nil {
+		return err.WithHint(
+			"choose another --name; or, once its run is over, free this one: tisnap delete %s", id)
+	}
+	return err.WithHint("choose another --name; `tisnap list` shows the taken ones")
 }

@@ -36,7 +36,8 @@ func (a *app) runsAbortCommand() *cobra.Command {
 		Use:   "abort RUN",
 		Short: "Undo a run whose process died",
 		Long: `Undo a run whose process died, as the process itself would have done: a backup releases the
-cluster and deletes its snapshots; a restore deletes the cluster and volumes that it made.
+cluster, deletes its snapshots and frees its name, unless its seal may still arrive; a restore
+deletes the cluster and volumes that it made.
 Snapshots of a sealed backup stay, and so does a restored cluster that serves. It waits a
 minute to make sure that the process is dead, and refuses a live run (exit 6): stop that with
 Ctrl-C or SIGTERM.`,
