@@ -39,11 +39,16 @@ func (a *app) session() (*session, error) {
 		}
 	}
 	s.progress = ui.New(ui.Options{Mode: a.global.progress, Out: a.streams.Err})
-	var out io.Writer = s.progress.Writer()
-	if s.file != nil {
-		out = s.file
+	var core zapcore.Core
+	switch {
+	case s.file != nil:
+		core = zapcore.NewCore(encoder(a.global.logFormat), zapcore.AddSync(s.file), level)
+	case s.progress.Mode() == ui.TTY:
+		core = &progressCore{LevelEnabler: level, sink: s.progress}
+	default:
+		core = zapcore.NewCore(encoder(a.global.logFormat), zapcore.AddSync(s.progress.Writer()), level)
 	}
-	s.log = zap.New(zapcore.NewCore(encoder(a.global.logFormat), zapcore.AddSync(out), level))
+	s.log = zap.New(core)
 	return s, nil
 }
 
