@@ -36,7 +36,7 @@ func (l *logWords) of(r *phase.Record) string {
 		if r.Error != "" {
 			return "the run failed: " + r.Error
 		}
-		return "the run is done"
+		return "the run has ended"
 	}
 	return stepWords(r)
 }

@@ -53,5 +53,5 @@ step later: some thing
 step hold: lower limits
 step seal: failed: no answer
 step seal: undone
-the run is done`, "\n"), got)
+the run has ended`, "\n"), got)
 }

@@ -75,7 +75,11 @@ func (l *runLog) print(ctx context.Context, w io.Writer, follow bool) error {
 			return err
 		}
 		for i := range r.History.Records {
-			if err := l.record(w, &r.History.Records[i]); err != nil {
+			record := r.History.Records[i]
+			if follow && !l.asJSON && record.Type == phase.RecordEnd {
+				record.Error = "" // it is the command's own error
+			}
+			if err := l.record(w, &record); err != nil {
 				return failure.Annotate(err, "print log", string(l.run))
 			}
 		}

@@ -60,6 +60,7 @@ func TestLogs_FollowsTheJournal(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
+			require.NotContains(t, out.String(), row.says, "the error is printed once")
 			require.Equal(t, row.kind, failure.KindOf(err))
 			require.Contains(t, err.Error()+failure.HintOf(err), row.says)
 		})
