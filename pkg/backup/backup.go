@@ -22,7 +22,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// PD is what a backup needs of the placement driver.
+// PD is what a backup needs from the placement driver.
 type PD interface {
 	hold.PD
 	pd.Imports
@@ -30,13 +30,13 @@ type PD interface {
 	pd.Settings
 }
 
-// TiKV is what a backup needs of the stores.
+// TiKV is what a backup needs from the stores.
 type TiKV interface {
 	tikv.Holder
 	tikv.Marker
 }
 
-// EBS is what a backup needs of EC2.
+// EBS is what a backup needs from EC2.
 type EBS interface {
 	ebs.Snapshots
 	ebs.Volumes
@@ -44,7 +44,7 @@ type EBS interface {
 	ebs.Tagger
 }
 
-// Deps are the systems around a backup. All are required but Sink, Log and Remains.
+// Deps are a backup's dependencies. All are required except Sink, Log and Remains.
 type Deps struct {
 	Kube kube.Clusters
 	PD   PD
@@ -55,47 +55,46 @@ type Deps struct {
 	Store      objstore.Store
 	Sink       phase.Sink
 	Log        *zap.Logger
-	// Remains learns what would be left if the process ended at any moment.
+	// Remains tracks what would be left if the process ended now.
 	Remains *phase.Remains
-	// Announce is asked, before anything is changed, how long the run should take: what to journal of it, and what to
-	// say; nil and "" if that is not known. Earlier is what an earlier process of the run has journalled; it stays as
-	// it is. Nil announces nothing.
+	// Announce returns, before anything is changed, how long the run should take: what to journal and what to show; nil
+	// and "" if unknown. Earlier is what an earlier process of the run journalled; it is kept. Nil announces nothing.
 	Announce func(source *preflight.Source, earlier json.RawMessage) (expected json.RawMessage, text string)
 }
 
-// Result is what a run made and how long it took. It is filled in as far as the run came, also on error.
+// Result is what a run made and how long it took, as far as it got, also on error.
 //
-// The FailedAttempts of the run are those whose hold broke, and whose snapshots were thrown away.
+// The run's FailedAttempts are those whose hold broke and whose snapshots were discarded.
 type Result struct {
 	runner.Outcome
 	Manifest *manifest.Manifest // nil before it was recorded
 	Sealed   bool
 	Source   *preflight.Source
 	Hold     HoldTimes // of the last attempt
-	// Attempts is how often the cluster was held.
+	// Attempts counts the holds.
 	Attempts int
-	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not say.
+	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 if EC2 does not report it.
 	DataBytes, LargestBytes int64
-	// Marks are where the regions' raft logs ended, Regions how many there were then; nil and 0 where this process did
+	// Marks are where the regions' raft logs ended, Regions how many regions there were; nil and 0 if this process did
 	// not read them.
 	Marks   *marks.Set
 	Regions int
-	// Warnings are what a person has to know of a backup that is done.
+	// Warnings need attention although the backup succeeded.
 	Warnings []string
 }
 
-// HoldTimes is how long the live cluster felt the backup.
+// HoldTimes is how long the backup affected the live cluster.
 type HoldTimes struct {
 	Start    time.Time
 	Length   time.Duration
 	CutStart time.Time
 	Cut      time.Duration
-	Skew     time.Duration // between the first and the last snapshot's start, as EC2 says
+	Skew     time.Duration // between the first and the last snapshot's start, by EC2
 	Parts    []phase.Part
 	Stores   []phase.StoreParts
 }
 
-// run is one backup under way: the parts, and what they are made of. Its steps hand on what each part makes.
+// run is one backup in progress: the parts and their dependencies. Its steps pass on what each part makes.
 type run struct {
 	Deps
 	opts    Options
@@ -111,7 +110,7 @@ type run struct {
 	result  Result
 }
 
-// newRun makes a run of options that are complete.
+// newRun makes a run from complete options.
 func newRun(deps Deps, opts Options) *run {
 	if deps.Log == nil {
 		deps.Log = zap.NewNop()
@@ -142,8 +141,8 @@ func newRunner(deps Deps, opts Options) *runner.Runner {
 	return runner.New(cfg)
 }
 
-// Run takes the backup. The error's kind says what the caller can do; kind Held means that the cluster was
-// not released and a person has to act.
+// Run takes the backup. The error's kind shows the caller what to do; kind Held means that the cluster was not released
+// and someone has to act.
 func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	opts.defaults()
 	if err := opts.Validate(); err != nil {
@@ -169,7 +168,7 @@ func (r *run) book(steps []phase.Step, resume *runner.Resumption) runner.Book {
 	return runner.Book{About: about, Steps: steps, Resume: resume, Group: r.holdGroup()}
 }
 
-// Plan does the checks of a backup and nothing else, for a dry run.
+// Plan only runs the checks of a backup, for a dry run.
 func Plan(ctx context.Context, deps Deps, opts Options) (*preflight.Source, error) {
 	opts.defaults()
 	if err := opts.Validate(); err != nil {

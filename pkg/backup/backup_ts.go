@@ -12,23 +12,23 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// How long a resolved ts that can become the backup ts is waited for inside the hold at most, and how often it is read.
+// How long to wait, inside the hold, for a resolved ts that can become the backup ts, and how often to read it.
 const (
 	maxTSWait      = 15 * time.Second
 	tsPollInterval = 200 * time.Millisecond
 )
 
-// timestamps reads PD's resolved ts for a run. None that it takes lies below one that it has read before.
+// timestamps reads PD's resolved ts for a run. It never accepts one below one that it has read before.
 type timestamps struct {
 	pd      preflight.PD
 	opts    Options
-	highest cluster.TS // of all resolved ts that the run has read
+	highest cluster.TS // of all resolved ts read by the run
 }
 
-// saw notes a resolved ts that was read elsewhere: one below it has gone back.
+// saw records a resolved ts read elsewhere: none may be below it.
 func (t *timestamps) saw(ts cluster.TS) { t.highest = max(t.highest, ts) }
 
-// now is PD's resolved ts of this moment.
+// now reads PD's current resolved ts.
 func (t *timestamps) now(ctx context.Context) (cluster.TS, error) {
 	got, err := t.pd.ResolvedTS(ctx)
 	if err != nil {
@@ -38,8 +38,8 @@ func (t *timestamps) now(ctx context.Context) (cluster.TS, error) {
 	return got.TS, nil
 }
 
-// awaitUnder returns, while h holds the cluster, a resolved ts that keeps the rules, at or below which nothing is
-// locked in any region; versions are the regions' before the hold.
+// awaitUnder returns, while h holds the cluster, a resolved ts that satisfies the rules and at or below which no region
+// has a lock. Versions are the regions' before the hold.
 func (t *timestamps) awaitUnder(
 	ctx context.Context, s *phase.Scope, h *hold.Hold, rules preflight.TSRules, versions map[cluster.RegionID]uint64,
 ) (cluster.TS, error) {
@@ -50,7 +50,7 @@ func (t *timestamps) awaitUnder(
 	for {
 		got, why, err := t.try(waiting, s, h, rules, versions)
 		switch {
-		case err != nil && waiting.Err() != nil && ctx.Err() == nil && unready != nil: // the wait ended in a call
+		case err != nil && waiting.Err() != nil && ctx.Err() == nil && unready != nil: // the wait ended during a call
 		case err != nil:
 			return 0, err
 		case why == nil:
@@ -73,7 +73,7 @@ func (t *timestamps) awaitUnder(
 	}
 }
 
-// try reads the resolved ts. unready says why it cannot be the backup ts yet.
+// try reads the resolved ts; unready is why it cannot be the backup ts yet.
 func (t *timestamps) try(
 	ctx context.Context, s *phase.Scope, h *hold.Hold, rules preflight.TSRules, versions map[cluster.RegionID]uint64,
 ) (ts cluster.TS, unready, err error) {
@@ -94,8 +94,8 @@ func (t *timestamps) try(
 	return got.TS, nil, err
 }
 
-// checkForward refuses a resolved ts below an earlier one of this run: what was resolved once stays resolved, so PD has
-// gone back, as after a change of its leader.
+// checkForward refuses a resolved ts below an earlier one of this run: resolved stays resolved, so PD has gone back, as
+// after a leader change.
 func (t *timestamps) checkForward(ts cluster.TS, s *phase.Scope) error {
 	if ts >= t.highest {
 		t.highest = ts

@@ -10,8 +10,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/preflight"
 )
 
-// checkTags puts back the tags that snapshots of the cut do not carry, and names each snapshot that stays without: gc
-// finds a snapshot by its tags alone. The backup is as good without them.
+// checkTags restores missing tags on the cut's snapshots, and names each snapshot for which that fails: gc finds
+// snapshots only by their tags. The backup is good without them.
 func (c *cutter) checkTags(ctx context.Context, s *phase.Scope, of *preflight.Source, found []ebs.Snapshot) {
 	wanted := map[cluster.VolumeID]ebs.Tags{}
 	for _, st := range of.Topology.Stores {
@@ -22,7 +22,7 @@ func (c *cutter) checkTags(ctx context.Context, s *phase.Scope, of *preflight.So
 	}
 	for _, snap := range found {
 		missing := wanted[snap.Volume].Missing(snap.Tags)
-		delete(missing, ebs.TagEpoch) // of the process that asked for it
+		delete(missing, ebs.TagEpoch) // that of the process that requested it
 		if len(missing) == 0 {
 			continue
 		}
@@ -36,7 +36,7 @@ func (c *cutter) checkTags(ctx context.Context, s *phase.Scope, of *preflight.So
 	}
 }
 
-// retag makes snapshots of an earlier process of the run this one's, whose epoch that is.
+// retag gives snapshots of an earlier process of the run this process's epoch.
 func retag(ctx context.Context, s *phase.Scope, tagger ebs.Tagger, snaps []ebs.Snapshot, epoch int64) {
 	if err := ebs.Retag(ctx, tagger, ids(snaps), epoch); err != nil {
 		s.Note("the snapshots that an earlier process made keep its epoch (%s): %v", failure.HintOf(err), err)

@@ -9,7 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// claim takes the backup's id in the storage, and a prefix of TiDB Operator's as br does.
+// claim reserves the backup's id in the storage, and locks a prefix of TiDB Operator's as br does.
 func (w *recorder) claim(ctx context.Context, at time.Time) error {
 	claim := catalog.Claim{ID: w.opts.Backup, Run: w.opts.Run, Cluster: w.opts.Cluster, ClaimedAt: at}
 	if w.opts.ClusterMeta == nil {
@@ -21,8 +21,8 @@ func (w *recorder) claim(ctx context.Context, at time.Time) error {
 	return w.catalog.LockForBR(ctx, claim)
 }
 
-// undoClaim makes a prefix of TiDB Operator's free again, so that the same backup can be tried again there. The id of a
-// backup among others stays taken: nil.
+// undoClaim unlocks a prefix of TiDB Operator's, so that the same backup can be retried there. In a shared storage the
+// backup's id stays reserved.
 func (w *recorder) undoClaim() func(context.Context, *phase.Scope) error {
 	if w.opts.ClusterMeta == nil {
 		return nil

@@ -5,9 +5,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// Continues reports whether Run with these options, of the cluster with this id of PD's, continues the run whose
-// journal this is with the cut that its dead process has proven: it is of the same request, is not over, nothing of it
-// was undone, and the journal names no other cluster. The hold is not needed any more.
+// Continues reports whether Run with these options, for the cluster with this PD cluster id, resumes the journal's run
+// from the cut that its dead process has proven: the request is the same, the run has not ended, nothing of it was
+// undone, and the journal names no other cluster. No hold is needed then.
 func Continues(h *phase.History, o Options, clusterID uint64) bool {
 	if !h.Unfinished() || h.Undoing() || !h.Done(journal.StepRelease) {
 		return false

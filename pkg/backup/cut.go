@@ -25,7 +25,7 @@ import (
 // pollInterval is how often EC2 is asked for a set whose answer was lost.
 const pollInterval = time.Second
 
-// cutter asks EC2 for the snapshots of one attempt.
+// cutter requests the snapshots of one attempt.
 type cutter struct {
 	ebs interface {
 		ebs.Snapshots
@@ -33,19 +33,19 @@ type cutter struct {
 	}
 	log  *zap.Logger
 	opts Options
-	tags ebs.Tags // that all snapshots of the attempt get
-	// current is asked right before each request: whether the lock can still be this run's.
+	tags ebs.Tags // of all snapshots of the attempt
+	// current checks, right before each request, whether the lock can still be this run's.
 	current func() error
 }
 
-// cutTimes is how long a cut took, as far as it came.
+// cutTimes is how long a cut took, as far as it got.
 type cutTimes struct {
 	start      time.Time
 	took, skew time.Duration
 }
 
-// cut asks EC2 for one multi-volume set an instance, for all instances at the same time, while h holds the cluster. It
-// fails if one set fails or the hold breaks. What was made is in made, also on error.
+// cut requests one multi-volume set per instance, all concurrently, while h holds the cluster. It fails if a set fails
+// or the hold breaks. Made has what was created, also on error.
 func (c *cutter) cut(
 	ctx context.Context, s *phase.Scope, h *hold.Hold, of *preflight.Source, made *sets,
 ) (times cutTimes, err error) {
@@ -84,9 +84,9 @@ func (c *cutter) cut(
 	return times, made.checkStarts(c.opts.Cluster)
 }
 
-// allOrFirst calls f for all items at the same time. The first error, or the end of ctx, ends the other calls and
-// is what is returned: the set is lost, and the cluster is not to be held for the rest of it. When ctx ends, the
-// error says too what a call was waiting for until then.
+// allOrFirst calls f for all items concurrently. The first error, or the end of ctx, cancels the other calls and is
+// returned: the set is lost, so the cluster need not be held any longer. If ctx ends, the error also has what a call
+// was waiting for.
 func allOrFirst[T any](ctx context.Context, items []T, f func(context.Context, T) error) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -114,7 +114,7 @@ func allOrFirst[T any](ctx context.Context, items []T, f func(context.Context, T
 	return cause
 }
 
-// prepare writes the intents and meanwhile describes the instances. A hold that breaks ends both.
+// prepare writes the intents and describes the instances concurrently. Both end if the hold breaks.
 func (c *cutter) prepare(
 	ctx context.Context, s *phase.Scope, h *hold.Hold, stores []cluster.Store,
 	intents map[cluster.StoreID]ebs.CutRequest,
@@ -128,7 +128,7 @@ func (c *cutter) prepare(
 	return attached, err
 }
 
-// describeInstances reads what is attached to all instances of the cut, by one paged call for all of them.
+// describeInstances reads what is attached to all instances of the cut, by one paged call.
 func (c *cutter) describeInstances(ctx context.Context, stores []cluster.Store) (ebs.Attachments, error) {
 	instances := make([]cluster.InstanceID, 0, len(stores))
 	for _, st := range stores {
@@ -138,7 +138,7 @@ func (c *cutter) describeInstances(ctx context.Context, stores []cluster.Store) 
 	return found, failure.Annotate(err, "describe instances", c.opts.Cluster.String())
 }
 
-// request is what EC2 is asked for of a store, whose volumes' own tags are in of.
+// request is the request for a store's set; of has its volumes' own tags.
 func (c *cutter) request(st cluster.Store, of map[cluster.VolumeID]ebs.Tags) ebs.CutRequest {
 	tags := maps.Clone(c.tags)
 	tags[ebs.TagStore] = st.ID.String()
@@ -157,9 +157,9 @@ func (c *cutter) request(st cluster.Store, of map[cluster.VolumeID]ebs.Tags) ebs
 	return req
 }
 
-// cutStore makes one set and notes what it made, complete or not, for the undo. CreateSnapshots has no
-// idempotency token: after a lost answer the set is found by its tags and never requested a second time, as that
-// could cut twice. A set of an earlier attempt, which EC2 may show late, has another tag and is never taken for it.
+// cutStore makes one set and records what it made, complete or not, for the undo. CreateSnapshots has no idempotency
+// token: after a lost answer the set is found by its tags and never requested again, as that could cut twice. A set of
+// an earlier attempt that EC2 shows late has another tag and is never mistaken for it.
 func (c *cutter) cutStore(ctx context.Context, store cluster.StoreID, req ebs.CutRequest, made *sets) error {
 	snaps, err := c.ebs.Cut(ctx, req)
 	made.put(store, snaps)
@@ -167,7 +167,7 @@ func (c *cutter) cutStore(ctx context.Context, store cluster.StoreID, req ebs.Cu
 		return complete(req, snaps)
 	}
 	if !ebs.MayHaveHappened(err) {
-		return err // refused or never sent: searching for a set would only make the hold longer
+		return err // refused or never sent: a search would only prolong the hold
 	}
 	made.noteAmbiguous(store, req, time.Now())
 	if ctx.Err() != nil {
@@ -192,7 +192,7 @@ func (c *cutter) cutStore(ctx context.Context, store cluster.StoreID, req ebs.Cu
 	return nil
 }
 
-// complete checks that the set holds exactly one snapshot of each volume wanted.
+// complete checks that the set has exactly one snapshot per requested volume.
 func complete(req ebs.CutRequest, snaps []ebs.Snapshot) error {
 	count := map[cluster.VolumeID]int{}
 	for _, s := range snaps {

@@ -15,23 +15,23 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// EarlyApplyPolicy is what a backup does about leaders that apply what their own raft logs do not have.
+// EarlyApplyPolicy is what a backup does about TiKV's early apply.
 type EarlyApplyPolicy string
 
-// The policies. With PreventEarlyApply a backup whose stores cannot be set, or proven, is sealed as unproven; with
-// RequireNoEarlyApply it fails.
+// The policies. If the stores cannot be set, or nothing can be proven, PreventEarlyApply seals the backup as unproven
+// and RequireNoEarlyApply fails it.
 const (
 	PreventEarlyApply   EarlyApplyPolicy = "prevent"
 	IgnoreEarlyApply    EarlyApplyPolicy = "ignore"
 	RequireNoEarlyApply EarlyApplyPolicy = "require"
 )
 
-// EarlyApplyPolicies lists them.
+// EarlyApplyPolicies lists the policies.
 func EarlyApplyPolicies() []string {
 	return []string{string(PreventEarlyApply), string(IgnoreEarlyApply), string(RequireNoEarlyApply)}
 }
 
-// ParseEarlyApplyPolicy is Usage for what is none of them.
+// ParseEarlyApplyPolicy returns a Usage error for an unknown policy.
 func ParseEarlyApplyPolicy(s string) (EarlyApplyPolicy, error) {
 	if slices.Contains(EarlyApplyPolicies(), s) {
 		return EarlyApplyPolicy(s), nil
@@ -40,51 +40,51 @@ func ParseEarlyApplyPolicy(s string) (EarlyApplyPolicy, error) {
 }
 
 const (
-	// adoptLimit bounds the wait until no leader goes by the old setting any more.
+	// adoptLimit bounds the wait until no leader uses the old setting.
 	adoptLimit = time.Minute
-	// replicasLimit bounds one reading of all replicas before the hold, and rereadLimit the one after it.
+	// replicasLimit bounds the reading of all replicas before the hold, rereadLimit the one after it.
 	replicasLimit = 2 * time.Minute
 	rereadLimit   = 30 * time.Second
-	// putBackLimit bounds the first attempt to put the settings back; there is another after the seal.
+	// putBackLimit bounds the first attempt to restore the settings; there is another after the seal.
 	putBackLimit = 10 * time.Second
-	// earlyApplyLimit bounds the reading, setting and adoption together.
+	// earlyApplyLimit bounds reading, setting and adoption together.
 	earlyApplyLimit = adoptLimit + time.Minute
 )
 
-// undoEarlyLimit bounds the attempts to put the settings back when a run fails; tests wait less.
+// undoEarlyLimit bounds the attempts to restore the settings when a run fails; tests wait less.
 var undoEarlyLimit = time.Minute // a variable for tests
 
-// earlyApply turns early apply off for a run, puts it back, and proves in between that no replica was ahead.
+// earlyApply turns early apply off for a run, restores it, and proves in between that no replica was ahead.
 type earlyApply struct {
 	pd   notedPD
 	tikv interface {
 		tikv.Marker
 		earlyapply.Waker
 	}
-	applier tikv.EarlyApplier // nil leaves it alone
+	applier tikv.EarlyApplier // nil changes nothing
 	remains *phase.Remains
 	opts    Options
 
-	old    []earlyapply.Setting // to be put back
-	before *earlyapply.Replicas // as they were before the cut; nil if they were not read
+	old    []earlyapply.Setting // to be restored
+	before *earlyapply.Replicas // as read before the cut; nil if they were not read
 	early
 }
 
-// early is what is known of early apply on a cluster's stores.
+// early is the state of early apply on a cluster's stores.
 type early struct {
 	absent bool                // no store has the setting
 	failed earlyapply.Failures // stores where it may be on
 	stores []earlyapply.Store
 }
 
-// proving reports whether this run is to prove that no replica was ahead.
+// proving reports whether this run must prove that no replica was ahead.
 func (e *earlyApply) proving() bool { return e.applier != nil && e.opts.EarlyApply != IgnoreEarlyApply }
 
-// preventing reports whether this run turns early apply off. Under the hold of another process that one does.
+// preventing reports whether this run turns early apply off. Under another process's hold that process does.
 func (e *earlyApply) preventing() bool { return e.proving() && !e.opts.OtherHolds }
 
-// steps turn early apply off, and read where all replicas are. The first is outside of the attempts at the hold: its
-// effect stays for all of them. The second one finds a store that was restarted in between, too.
+// steps turn early apply off and read all replicas. The first is outside the attempts at the hold: its effect lasts for
+// all of them. The second also finds stores restarted in between.
 func (e *earlyApply) steps() (once, each []phase.Step) {
 	if !e.preventing() {
 		return nil, nil
@@ -98,8 +98,8 @@ func (e *earlyApply) steps() (once, each []phase.Step) {
 		}}
 }
 
-// prevent sets every store's limit to 0 and waits until no leader goes by another one. What a store was set to
-// is journalled before. A store that cannot be read or set is no error, but with the policy require.
+// prevent sets every store's limit to 0 and waits until all leaders use it. The old settings are journalled before. A
+// store that cannot be read or set is an error only with the policy require.
 func (e *earlyApply) prevent(ctx context.Context, s *phase.Scope) error {
 	stores, err := earlyStores(ctx, e.pd, e.opts.Cluster)
 	if err != nil {
@@ -115,7 +115,7 @@ func (e *earlyApply) prevent(ctx context.Context, s *phase.Scope) error {
 		if err := s.Intent(ctx, journal.IntentEarlyApply, old); err != nil {
 			return err
 		}
-		e.old = earlyapply.Add(e.old, old) // the first value that was seen of a store is what it had before this run
+		e.old = earlyapply.Add(e.old, old) // the first value seen is what the store had before this run
 		remainsEarly(e.remains, e.opts.Cluster, e.old)
 	}
 	if len(survey.On) > 0 {
@@ -133,9 +133,8 @@ func (e *earlyApply) prevent(ctx context.Context, s *phase.Scope) error {
 	return e.check(s)
 }
 
-// recordEarly writes down in PD what the run is about to turn off, and returns that with what a dead run has left off,
-// but not what is known already: all of it is to be put back. An error says that PD has no record of it, or did not
-// show one.
+// recordEarly records in PD what the run is about to turn off, and returns that and what dead runs left off, except
+// what is already known: all of it must be restored. An error means that PD has no record of it, or did not show one.
 func recordEarly(
 	ctx context.Context, p notedPD, run cluster.RunID, stores []earlyapply.Store,
 	survey *earlyapply.Survey, known []earlyapply.Setting,
@@ -147,8 +146,8 @@ func recordEarly(
 		}
 	}
 	if err == nil && len(survey.On) > 0 {
-		// The process that gave its setting may be a later one than PD listed before, of a store that was being
-		// restarted. Taken for the older one, it would stay off if this run is killed.
+		// If a store was being restarted, the process that reported its setting may be newer than the one PD listed.
+		// Recorded as the older one, it would stay off if this run is killed.
 		if now, listErr := tikvStores(ctx, p, cluster.Name{}); listErr == nil {
 			stores = now
 		}
@@ -157,7 +156,7 @@ func recordEarly(
 	return append(old, survey.On...), err
 }
 
-// check warns of stores where early apply may be on, or refuses them.
+// check warns of, or refuses, stores where early apply may be on.
 func (e *earlyApply) check(s *phase.Scope) error {
 	err := earlyApplyOn(e.opts.Cluster, e.failed)
 	if err == nil || e.opts.EarlyApply == RequireNoEarlyApply {
@@ -167,7 +166,7 @@ func (e *earlyApply) check(s *phase.Scope) error {
 	return nil
 }
 
-// earlyApplyOn names the stores where it may be on, and what to allow; nil without any.
+// earlyApplyOn names the stores where it may be on, and the permission to grant; nil if there are none.
 func earlyApplyOn(name cluster.Name, failed earlyapply.Failures) error {
 	if len(failed) == 0 {
 		return nil
@@ -182,10 +181,10 @@ func earlyApplyOn(name cluster.Name, failed earlyapply.Failures) error {
 			"security.cert-allowed-cn), or set raftstore.max-apply-unpersisted-log-limit to 0")
 }
 
-// readReplicas reads where each replica's log and data end, with early apply off, right before the hold.
+// readReplicas reads where each replica's log and data end, right before the hold, with early apply off.
 func (e *earlyApply) readReplicas(ctx context.Context, s *phase.Scope) error {
 	e.before = nil
-	// What is there is of a pause that was killed: nobody else holds the cluster.
+	// What is there was left by a killed pause: no other process holds the cluster.
 	if err := earlyapply.Unpublish(ctx, e.pd, ""); err != nil {
 		s.Note("what another process has left in PD stays there: %v", err)
 	}
@@ -216,12 +215,12 @@ func (e *early) fail(failed earlyapply.Failures) {
 	}
 }
 
-// able are the stores where early apply is off.
+// able lists the stores where early apply is off.
 func (e *early) able() []earlyapply.Store {
 	return slices.DeleteFunc(slices.Clone(e.stores), func(s earlyapply.Store) bool { return e.failed[s.ID] != nil })
 }
 
-// earlyStores are all TiKV stores of PD that are not tombstones, one at least.
+// earlyStores lists all TiKV stores in PD that are not tombstones, at least one.
 func earlyStores(ctx context.Context, p pd.Members, name cluster.Name) ([]earlyapply.Store, error) {
 	stores, err := tikvStores(ctx, p, name)
 	if err == nil && len(stores) == 0 {

@@ -23,7 +23,7 @@ func (e *earlyApply) learn(old []earlyapply.Setting) {
 	}
 }
 
-// skip leaves stores out that are dead for good: one that comes back begins with its configured limit.
+// skip omits stores that are permanently dead: one that comes back starts with its configured limit.
 func (e *earlyApply) skip(s *phase.Scope, dead []cluster.StoreID) {
 	e.old = slices.DeleteFunc(slices.Clone(e.old), func(was earlyapply.Setting) bool {
 		gone := slices.Contains(dead, was.Store)
@@ -35,7 +35,7 @@ func (e *earlyApply) skip(s *phase.Scope, dead []cluster.StoreID) {
 	})
 }
 
-// undo puts the settings back, until its deadline. Its error is of kind Held.
+// undo restores the settings, retrying until its deadline. Its error is of kind Held.
 func (e *earlyApply) undo(ctx context.Context, s *phase.Scope) error {
 	for {
 		err := e.putBack(ctx, s)
@@ -45,7 +45,7 @@ func (e *earlyApply) undo(ctx context.Context, s *phase.Scope) error {
 	}
 }
 
-// putBack sets the stores to what they were, and notes it. Its error is of kind Held.
+// putBack restores the stores' settings and records that. Its error is of kind Held.
 func (e *earlyApply) putBack(ctx context.Context, s *phase.Scope) error {
 	if len(e.old) == 0 {
 		return nil
@@ -59,7 +59,7 @@ func (e *earlyApply) putBack(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// remainsEarly says what stays off if the process ends now: it does not expire.
+// remainsEarly reports what stays off if the process ends now: it does not expire.
 func remainsEarly(remains *phase.Remains, name cluster.Name, old []earlyapply.Setting) {
 	var were []string
 	for _, s := range old {
@@ -71,7 +71,7 @@ func remainsEarly(remains *phase.Remains, name cluster.Name, old []earlyapply.Se
 	remains.Set(phase.RemainsEarlyApply, func() string { return text })
 }
 
-// end puts the settings back after the cut. What fails is tried again once the backup is sealed.
+// end restores the settings after the cut. What fails is retried once the backup is sealed.
 func (e *earlyApply) end(ctx context.Context, s *phase.Scope) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackLimit)
 	defer cancel()
@@ -81,21 +81,21 @@ func (e *earlyApply) end(ctx context.Context, s *phase.Scope) {
 	}
 }
 
-// endLate puts back what end had to leave.
+// endLate restores what end could not.
 func (e *earlyApply) endLate(ctx context.Context, s *phase.Scope) error {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.Lease)
 	defer cancel()
 	return e.undo(ctx, s)
 }
 
-// notedPD lists the stores, and keeps what they were set to.
+// notedPD lists the stores and keeps the record of their settings.
 type notedPD interface {
 	pd.Members
 	pd.Notes
 }
 
-// putBack sets stores to what they were, takes them off PD's record, and lists those that it set. Its error is of kind
-// Held: a store stays as it is until somebody acts, or restarts it.
+// putBack restores the stores' settings, removes them from PD's record, and lists those that it set. Its error is of
+// kind Held: a store stays as it is until someone acts or restarts it.
 func putBack(
 	ctx context.Context, p notedPD, t tikv.EarlyApplier, name cluster.Name, old []earlyapply.Setting,
 ) (done []cluster.StoreID, err error) {

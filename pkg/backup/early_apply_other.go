@@ -11,10 +11,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// publishedLimit bounds the reading of what another process has published: it holds the cluster meanwhile.
+// publishedLimit bounds reading what another process has published: the cluster is held meanwhile.
 const publishedLimit = 10 * time.Second
 
-// published is what is known, before the cut, of early apply under the hold of another process.
+// published is the state of early apply under another process's hold, before the cut.
 type published struct {
 	run      cluster.RunID
 	replicas *earlyapply.Replicas
@@ -22,8 +22,8 @@ type published struct {
 	err      error
 }
 
-// readPublished reads what the process that holds the cluster has left in PD of the replicas. Where nothing is left,
-// the stores are asked whether they have the setting at all.
+// readPublished reads what the process that holds the cluster has published in PD about the replicas. If there is
+// nothing, it asks the stores whether they have the setting at all.
 func (e *earlyApply) readPublished(ctx context.Context) (p published) {
 	ctx, cancel := context.WithTimeout(ctx, publishedLimit)
 	defer cancel()
@@ -36,9 +36,8 @@ func (e *earlyApply) readPublished(ctx context.Context) (p published) {
 	return p
 }
 
-// adoptPublished continues with what the run has published that holds the cluster now, as if it were read here; of are
-// the stores of the backup. What another run has left, or nothing, proves nothing; with RequireNoEarlyApply that is an
-// error.
+// adoptPublished uses what the run that holds the cluster now has published, as if it had been read here; of lists the
+// backup's stores. Anything else, or nothing, proves nothing, which is an error with RequireNoEarlyApply.
 func (e *earlyApply) adoptPublished(s *phase.Scope, p published, holder cluster.RunID, of []cluster.Store) error {
 	e.old, e.before, e.early = nil, p.replicas, early{absent: p.absent}
 	err := p.err
@@ -67,7 +66,7 @@ func (e *earlyApply) adoptPublished(s *phase.Scope, p published, holder cluster.
 	return nil
 }
 
-// elsewhere are the stores that are not in this backup, of which of are: another process cuts them, at another time.
+// elsewhere lists the stores that are not in this backup, unlike of: another process cuts them, at another time.
 func elsewhere(stores []cluster.StoreID, of []cluster.Store) []cluster.StoreID {
 	return slices.DeleteFunc(stores, func(id cluster.StoreID) bool {
 		return slices.ContainsFunc(of, func(st cluster.Store) bool { return st.ID == id })

@@ -13,11 +13,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// maxUnproven is how many regions a manifest lists at most: of more it says nothing of where.
+// maxUnproven is the most regions that a manifest lists: of more it only has the number.
 const maxUnproven = 10_000
 
-// prove says, after the cut of these stores, what is known of replicas that were ahead of their logs then. What cannot
-// be found out is unproven.
+// prove returns, after the cut of these stores, what is known about replicas that were ahead of their logs then. What
+// cannot be determined is unproven.
 func (e *earlyApply) prove(ctx context.Context, s *phase.Scope, of []cluster.Store) *manifest.EarlyApply {
 	unproven := &manifest.EarlyApply{State: manifest.EarlyApplyUnproven}
 	if !e.proving() {
@@ -33,7 +33,7 @@ func (e *earlyApply) prove(ctx context.Context, s *phase.Scope, of []cluster.Sto
 	defer cancel()
 	verdict, err := e.compare(limited, of)
 	if ctx.Err() != nil {
-		return unproven // the run is ended, and says why
+		return unproven // the run fails and reports why
 	}
 	if err != nil {
 		s.Warn("a restore has to look for replicas that are ahead of their raft logs: %v", err)
@@ -49,8 +49,7 @@ func (e *earlyApply) prove(ctx context.Context, s *phase.Scope, of []cluster.Sto
 	return verdict
 }
 
-// notProven names the stores, and counts the regions: those that were split, merged or led by another store during the
-// cut.
+// notProven names the stores and counts the regions: those that split, merged or changed their leader during the cut.
 func notProven(v *manifest.EarlyApply) string {
 	var of []string
 	for _, id := range v.Stores {
@@ -62,7 +61,7 @@ func notProven(v *manifest.EarlyApply) string {
 	return strings.Join(of, ", ")
 }
 
-// compare reads the stores' settings, processes and replicas again.
+// compare rereads the stores' settings, processes and replicas.
 func (e *earlyApply) compare(ctx context.Context, of []cluster.Store) (*manifest.EarlyApply, error) {
 	now, err := earlyStores(ctx, e.pd, e.opts.Cluster)
 	if err != nil {
@@ -100,7 +99,7 @@ func verdict(stores []cluster.StoreID, regions []cluster.RegionID) *manifest.Ear
 	return &manifest.EarlyApply{State: manifest.EarlyApplyUnproven, Stores: stores, Regions: regions}
 }
 
-// require fails a backup that has to be proven and is not.
+// require fails a backup that must be proven and is not.
 func (e *earlyApply) require(proven *manifest.EarlyApply) error {
 	m := &manifest.Manifest{EarlyApply: proven}
 	if e.opts.EarlyApply != RequireNoEarlyApply || m.EarlyApplyRuledOut() {

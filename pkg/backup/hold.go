@@ -16,7 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// holder holds a cluster for a run, and releases what an earlier process of that held.
+// holder holds a cluster for a run, and releases what earlier processes of the run held.
 type holder struct {
 	pd    hold.PD
 	tikv  tikv.Holder
@@ -25,11 +25,11 @@ type holder struct {
 	storage interface{ URL() string }
 	opts    Options
 
-	own     hold.Own  // what the run has paused in an attempt before
-	expires time.Time // when what earlier processes of the run held on stores has run out; zero if there was none
+	own     hold.Own  // paused by earlier attempts of the run
+	expires time.Time // when earlier processes' leases on stores have expired; zero if there was none
 }
 
-// open makes a hold of these stores that holds nothing yet. It refuses a cluster that another tool holds.
+// open makes a hold of these stores that holds nothing yet. It refuses a cluster held by another tool.
 func (o *holder) open(ctx context.Context, log *zap.Logger, of []cluster.Store) (*hold.Hold, error) {
 	if err := o.checkForeign(ctx); err != nil {
 		return nil, err
@@ -45,10 +45,10 @@ func (o *holder) open(ctx context.Context, log *zap.Logger, of []cluster.Store) 
 	}, o.pd, o.tikv)
 }
 
-// checkForeign refuses a cluster that another tool holds: to connect would end the other's hold.
+// checkForeign refuses a cluster held by another tool: connecting would end that hold.
 func (o *holder) checkForeign(ctx context.Context) error {
 	if o.opts.OtherHolds {
-		return nil // the other's hold is what is wanted
+		return nil // the other process's hold is wanted
 	}
 	own := o.own
 	own.Run, own.AnyPause = o.opts.Run, o.opts.OnImport == preflight.PauseOnImport
@@ -69,8 +69,8 @@ func (o *holder) pause(ctx context.Context, s *phase.Scope, h *hold.Hold) error 
 	return h.PauseStores(ctx)
 }
 
-// intend journals for how long the stores may be held, so that a later release knows when a store that is dead for good
-// holds nothing, and what will be paused in PD, so that it knows what is not somebody else's.
+// intend journals how long the stores may be held, so that a later release knows when a dead store holds nothing, and
+// what will be paused in PD, so that it knows what is this run's.
 func (o *holder) intend(ctx context.Context, s *phase.Scope, h *hold.Hold) error {
 	leases := journal.Leases{LeaseSeconds: o.opts.Lease.Seconds(), MaxHoldSeconds: o.opts.MaxHold.Seconds()}
 	if err := s.Intent(ctx, journal.IntentLeases, leases); err != nil {
@@ -91,8 +91,8 @@ func (o *holder) intend(ctx context.Context, s *phase.Scope, h *hold.Hold) error
 	return s.Intent(ctx, journal.IntentSchedulers, running)
 }
 
-// releaseLeftovers releases what earlier processes of the run hold. It returns the stores that do not answer, and on
-// which nothing of it can be left. Its error is of kind Held.
+// releaseLeftovers releases what earlier processes of the run hold. It returns the stores that do not answer but cannot
+// hold anything of it any more. Its error is of kind Held.
 func (o *holder) releaseLeftovers(ctx context.Context) (dead []cluster.StoreID, err error) {
 	done, err := hold.ReleaseLeftovers(ctx, hold.DeadHolds{
 		Cluster: o.opts.Cluster, Schedulers: o.own.Schedulers, Limits: o.own.Limits, Expires: o.expires,
@@ -103,7 +103,7 @@ func (o *holder) releaseLeftovers(ctx context.Context) (dead []cluster.StoreID, 
 	return dead, err
 }
 
-// learn finds out what earlier processes of the run paused in PD: that is not another tool's hold. And until when they
+// learn finds out what earlier processes of the run paused in PD, which is not another tool's hold, and until when they
 // may have held stores.
 func (o *holder) learn(f *journal.BackupFacts) {
 	o.expires = heldUntil(f.Holds)
@@ -111,11 +111,11 @@ func (o *holder) learn(f *journal.BackupFacts) {
 	o.own.Limits = append(o.own.Limits, f.Paused.Limits...)
 }
 
-// releaseInterval is how long a release waits before it retries what is left.
+// releaseInterval is the time between two attempts to release.
 const releaseInterval = 500 * time.Millisecond
 
-// releaseUntil tries until everything is released or ctx ends: PD may be without a leader for a while, and what a
-// store that is away holds runs out within one lease. It calls warn once.
+// releaseUntil retries until everything is released or ctx ends: PD may have no leader for a while, and the lease of an
+// unreachable store expires. It calls warn once.
 func releaseUntil(ctx context.Context, h *hold.Hold, warn func(error)) (lost, err error) {
 	warned := false
 	err = wait.Until(ctx, wait.Every(releaseInterval), func() (bool, error) {

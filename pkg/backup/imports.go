@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// checkImports refuses a running import, or warns of it, as the user chose.
+// checkImports refuses a running import or warns of it, as the user chose.
 func (o *source) checkImports(ctx context.Context, s *phase.Scope) error {
 	if o.opts.OnImport == preflight.WaitOnImport {
 		return nil // a step of its own
@@ -32,7 +32,7 @@ func (o *source) checkImports(ctx context.Context, s *phase.Scope) error {
 // importInterval is how often a running import is polled.
 const importInterval = 5 * time.Second
 
-// awaitImports returns when no import runs. An answer that fails for a moment does not end a wait of an hour.
+// awaitImports waits until no import runs. A failed call does not end a wait that may take an hour.
 func (o *source) awaitImports(ctx context.Context, s *phase.Scope) error {
 	waiting, cancel := context.WithTimeout(ctx, o.opts.ImportTimeout)
 	defer cancel()

@@ -20,23 +20,23 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// MarksPolicy is whether a backup reads marks of the regions' raft logs before it holds the cluster.
+// MarksPolicy decides whether a backup reads marks of the regions' raft logs before the hold.
 type MarksPolicy string
 
-// The policies. With AutoMarks a backup that cannot have marks is made without.
+// The policies. With AutoMarks a backup is made without marks if there can be none.
 const (
 	AutoMarks MarksPolicy = "auto"
 	NoMarks   MarksPolicy = "off"
 )
 
-// wanted reports whether marks are read. They come before the hold, and there is no time before one that another
-// process has begun.
+// wanted reports whether to read marks. They must be read before the hold, which is impossible if another process holds
+// the cluster.
 func (m *marker) wanted() bool { return m.opts.Marks != NoMarks && !m.opts.OtherHolds }
 
-// MarksPolicies lists them, the default first.
+// MarksPolicies lists the policies, the default first.
 func MarksPolicies() []string { return []string{string(AutoMarks), string(NoMarks)} }
 
-// ParseMarksPolicy is Usage for what is none of them.
+// ParseMarksPolicy returns a Usage error for an unknown policy.
 func ParseMarksPolicy(s string) (MarksPolicy, error) {
 	switch p := MarksPolicy(s); p {
 	case AutoMarks, NoMarks:
@@ -46,14 +46,14 @@ func ParseMarksPolicy(s string) (MarksPolicy, error) {
 }
 
 const (
-	// marksLimit bounds the reading of all marks: 50,000 regions of a store take 5 s.
+	// marksLimit bounds the reading of all marks: 50,000 regions per store take 5 s.
 	marksLimit = 2 * time.Minute
-	// marksInterval is how often the resolved ts is read that has to pass the marks: TiKV advances it every 20 s by
-	// default, or once a second.
+	// marksInterval is how often the resolved ts, which must pass the marks, is read: TiKV advances it every 20 s by
+	// default, or every second.
 	marksInterval = 200 * time.Millisecond
 )
 
-// marksShown is every how many regions the progress is shown.
+// marksShown is the number of regions between two updates of the progress.
 const marksShown = 1024
 
 // marker reads marks of the regions' raft logs before the hold, and stores them after the cut.
@@ -66,18 +66,18 @@ type marker struct {
 	markReading
 }
 
-// markReading is what was read before the hold, and what became of it after the cut.
+// markReading is what was read before the hold, and the marks made from it after the cut.
 type markReading struct {
 	reading *marks.Reading // nil without marks
 	ts      cluster.TS     // taken after the last
 	started map[cluster.StoreID]time.Time
-	set     *marks.Set // made of the reading after the cut
-	regions int        // of the cluster then
+	set     *marks.Set // made from the reading after the cut
+	regions int        // in the cluster then
 	stored  *manifest.Marks
 }
 
-// read notes where the regions' logs end, and waits until the resolved ts has passed the marks; 0 without any. It
-// changes nothing. A backup that gets no marks is as good without them, so only the end of ctx is an error.
+// read reads where the regions' logs end, waits until the resolved ts has passed the marks, and returns it; 0 without
+// marks. It changes nothing. Marks are optional, so only the end of ctx is an error.
 func (m *marker) read(ctx context.Context, s *phase.Scope, of *cluster.Topology) (passed cluster.TS, err error) {
 	m.markReading = markReading{}
 	got, err := m.try(ctx, s, of)
@@ -94,7 +94,7 @@ func (m *marker) read(ctx context.Context, s *phase.Scope, of *cluster.Topology)
 	return marks.After(got.ts), nil
 }
 
-// try reads the marks and waits for the resolved ts. It returns none, and no error, of a TiKV that is not known.
+// try reads the marks and waits for the resolved ts. For an unsupported TiKV it returns none and no error.
 func (m *marker) try(ctx context.Context, s *phase.Scope, of *cluster.Topology) (markReading, error) {
 	limited, cancel := context.WithTimeout(ctx, marksLimit)
 	defer cancel()
@@ -113,8 +113,8 @@ func (m *marker) try(ctx context.Context, s *phase.Scope, of *cluster.Topology) 
 	return got, m.pass(ctx, s, got.ts)
 }
 
-// unknownVersion is the TiKV version whose reports are not known: the cluster's, which is v, or a store's; "" if all
-// are known. In the middle of an upgrade the cluster's version is that of its oldest store.
+// unknownVersion returns the TiKV version that is not supported for marks: the cluster's, v, or a store's; "" if all
+// are supported. During an upgrade the cluster's version is that of its oldest store.
 func (m *marker) unknownVersion(ctx context.Context, v string) (string, error) {
 	if !marks.Supported(v) {
 		return v, nil
@@ -128,7 +128,7 @@ func (m *marker) unknownVersion(ctx context.Context, v string) (string, error) {
 	return "", err
 }
 
-// collect reads the marks, and takes a timestamp after the last of them.
+// collect reads the marks, then takes a timestamp.
 func (m *marker) collect(ctx context.Context, s *phase.Scope, of []cluster.Store) (markReading, error) {
 	name := m.opts.Cluster.String()
 	started, err := m.startTimes(ctx)
@@ -168,7 +168,7 @@ func (m *marker) collect(ctx context.Context, s *phase.Scope, of []cluster.Store
 	return markReading{reading: reading, ts: now, started: started, regions: len(regions)}, nil
 }
 
-// pass waits until the resolved ts is above the marks by their margin.
+// pass waits until the resolved ts exceeds the marks by their margin.
 func (m *marker) pass(ctx context.Context, s *phase.Scope, ts cluster.TS) error {
 	defer s.Part("await resolved ts")()
 	waiting, cancel := context.WithTimeout(ctx, m.opts.MarksTimeout)
@@ -188,7 +188,7 @@ func (m *marker) pass(ctx context.Context, s *phase.Scope, ts cluster.TS) error 
 		m.opts.MarksTimeout, ts.Time().Format(time.RFC3339Nano))
 }
 
-// store stores the marks and returns what the manifest says of them; nil without marks. It may be called again.
+// store stores the marks and returns the manifest's description of them; nil without marks. It may be repeated.
 func (m *marker) store(ctx context.Context, s *phase.Scope) (*manifest.Marks, error) {
 	if m.stored != nil || m.reading == nil {
 		return m.stored, nil
@@ -216,7 +216,7 @@ func (m *marker) store(ctx context.Context, s *phase.Scope) (*manifest.Marks, er
 	return stored, err
 }
 
-// kept are the marks that there are of the cut, and how many regions there were; nil and 0 if this process has none.
+// kept returns the cut's marks and the number of regions; nil and 0 if this process has none.
 func (m *marker) kept() (*marks.Set, int) {
 	if m.set == nil {
 		return nil, 0
@@ -224,8 +224,8 @@ func (m *marker) kept() (*marks.Set, int) {
 	return m.set, m.regions
 }
 
-// restartedSince lists the stores whose process is another one by now, or gone: what the one before had shown was
-// perhaps not on its volumes yet.
+// restartedSince lists the stores whose process was restarted or is gone: what the earlier one reported may not have
+// reached its volumes.
 func (m *marker) restartedSince(ctx context.Context, started map[cluster.StoreID]time.Time) ([]cluster.StoreID, error) {
 	now, err := m.startTimes(ctx)
 	if err != nil {
@@ -241,7 +241,7 @@ func (m *marker) restartedSince(ctx context.Context, started map[cluster.StoreID
 	return restarted, nil
 }
 
-// startTimes is when each TiKV store's process was started, as PD reports it.
+// startTimes returns when each TiKV store's process started, as PD reports it.
 func (m *marker) startTimes(ctx context.Context) (map[cluster.StoreID]time.Time, error) {
 	stores, err := m.liveTiKV(ctx)
 	started := make(map[cluster.StoreID]time.Time, len(stores))

@@ -8,7 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/hold"
 )
 
-// observe finds the hold that another process has. It may return one beside an error, to be disconnected.
+// observe finds another process's hold. It may return one even with an error, to be disconnected.
 func (o *holder) observe(ctx context.Context, log *zap.Logger, stores []hold.Target) (*hold.Hold, error) {
 	return hold.Observe(ctx, hold.Config{
 		Cluster: o.opts.Cluster, Stores: stores, Lease: o.opts.Lease, MaxHold: o.opts.MaxHold, Log: log,

@@ -21,56 +21,54 @@ type Options struct {
 	Run     cluster.RunID
 	Owner   runlock.Owner
 	Tool    string // version of the program, for the manifest
-	// LockWait is how long the lock of another run is watched at most, to find out whether that run is alive; zero is
-	// 90 s, and runlock.NoWait refuses at once.
+	// LockWait bounds how long another run's lock is watched, to find out whether that run is alive; zero is 90 s, and
+	// runlock.NoWait refuses at once.
 	LockWait time.Duration
-	// OtherHolds says that another process of this program holds the cluster: its hold is proven and not touched.
+	// OtherHolds means that another process of this program holds the cluster: its hold is proven and not changed.
 	OtherHolds bool
-	// ClusterMeta is the document that TiDB Operator handed to br, in a prefix that it made for this backup alone; nil
-	// is a backup among others. With it br's backupmeta and backup.lock are written at the root of the prefix.
+	// ClusterMeta is the document that TiDB Operator passed to br, in a prefix made for this backup alone; nil for a
+	// shared storage. With it br's backupmeta and backup.lock are written at the root of the prefix.
 	ClusterMeta json.RawMessage
 	// MaxLag is how far the resolved ts may lie behind PD's clock; zero is 5 min.
 	MaxLag time.Duration
-	// PendingQuota is the account's limit of pending snapshots; zero is what Service Quotas says, else 100.
+	// PendingQuota is the account's limit of pending snapshots; zero is Service Quotas' value, else 100.
 	PendingQuota int
 	// MaxHold is the budget of one hold; zero is 2 min.
 	MaxHold time.Duration
-	// Lease is how long the cluster stays held after the process died; zero is 30 s, or half of MaxHold if that
-	// is less. It is renewed at a third of it, and is below MaxHold.
+	// Lease is how long the cluster stays held after the process dies; zero is 30 s, or half of MaxHold if that is
+	// less. It is renewed every third of it, and must be below MaxHold.
 	Lease time.Duration
-	// HoldAttempts is how often the cluster is held at most if the hold breaks; zero is 3.
+	// HoldAttempts is the maximum number of holds, if one breaks; zero is 3.
 	HoldAttempts int
-	// Steady is how long all stores have to be up, without a restart, before another attempt; zero is 16 s, as EC2
-	// takes no second snapshot of a volume within 15 s.
+	// Steady is how long all stores must be up without a restart before another attempt; zero is 16 s, as EC2 accepts
+	// one snapshot per volume every 15 s.
 	Steady time.Duration
 	// SteadyTimeout is how long to wait for that; zero is 5 min.
 	SteadyTimeout time.Duration
-	// ConsistentNow makes everything that was committed before the run started part of the backup: the resolved
-	// ts has to reach the time of the start first.
+	// ConsistentNow includes everything committed before the run started: the resolved ts must first reach the time of
+	// the start.
 	ConsistentNow bool
 	// ConsistentTimeout is how long that may take; zero is 10 min.
 	ConsistentTimeout time.Duration
-	// OnImport is what to do if an import runs; empty is to refuse.
+	// OnImport is what to do if an import is running; empty refuses.
 	OnImport preflight.ImportPolicy
 	// ImportTimeout is how long to wait for imports; zero is 1 h.
 	ImportTimeout time.Duration
-	// PendingTimeout is how long to wait for the snapshots in progress of a volume that has as many as EC2 allows; zero
-	// is 1 h.
+	// PendingTimeout is how long to wait for volumes with as many pending snapshots as EC2 allows; zero is 1 h.
 	PendingTimeout time.Duration
-	// TiFlash is what to do about TiFlash stores; empty is to report them.
+	// TiFlash is what to do about TiFlash stores; empty reports them.
 	TiFlash preflight.TiFlashPolicy
-	// KeepTags are tag keys of the source's volumes that their snapshots get too.
+	// KeepTags are tag keys to copy from the source's volumes to their snapshots.
 	KeepTags []string
-	// Tags are the user's own words for the backup, up to 128 printable characters each, without spaces and commas.
+	// Tags are the user's labels for the backup, up to 128 printable characters each, without spaces and commas.
 	Tags []string
 	// SignKey signs the seal; nil seals without a signature.
 	SignKey *manifest.SigningKey
-	// Marks is whether to read marks of the regions' logs before the hold; empty is AutoMarks.
+	// Marks decides whether to read marks of the regions' logs before the hold; empty is AutoMarks.
 	Marks MarksPolicy
-	// MarksTimeout is how long the resolved ts may take to pass the marks; zero is 1 min, thrice TiKV's interval.
+	// MarksTimeout is how long the resolved ts may take to pass the marks; zero is 1 min, three times TiKV's interval.
 	MarksTimeout time.Duration
-	// EarlyApply is what to do about leaders that apply what their own raft logs do not have; empty is
-	// PreventEarlyApply.
+	// EarlyApply is what to do about TiKV's early apply; empty is PreventEarlyApply.
 	EarlyApply EarlyApplyPolicy
 	// Stuck is how long the snapshots may make no progress; zero is 2 h.
 	Stuck time.Duration
@@ -118,10 +116,10 @@ func (o *Options) defaults() {
 	}
 }
 
-// minLease can be renewed thrice, a second apart.
+// minLease allows three renewals, a second apart.
 const minLease = 3 * time.Second
 
-// Validate is Usage if the options contradict each other. Zero values stand for the defaults.
+// Validate returns a Usage error if the options contradict each other. Zero values stand for the defaults.
 func (o *Options) Validate() error {
 	c := *o
 	c.defaults()

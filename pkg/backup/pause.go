@@ -16,14 +16,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// PauseDeps are the systems around a pause. All are required.
+// PauseDeps are a pause's dependencies. All are required unless noted.
 type PauseDeps struct {
 	PD   PD
 	TiKV TiKV
 	Log  *zap.Logger
-	// EarlyApply turns early apply off while the cluster is held; nil leaves it alone.
+	// EarlyApply turns early apply off while the cluster is held; nil changes nothing.
 	EarlyApply tikv.EarlyApplier
-	// Remains learns what is held at any moment, for a process that is ended before it is released; nil learns nothing.
+	// Remains tracks what is held, for a process that ends before releasing it; nil tracks nothing.
 	Remains *phase.Remains
 }
 
@@ -31,17 +31,17 @@ type PauseDeps struct {
 type PauseOptions struct {
 	Cluster cluster.Name
 	Run     cluster.RunID
-	// Lease is how long the cluster stays held if the process dies, and how long it may take until all of it is held.
+	// Lease is how long the cluster stays held if the process dies, and how long acquiring the whole hold may take.
 	Lease time.Duration
-	// MaxHold is how long it is held at most.
+	// MaxHold bounds how long it is held.
 	MaxHold time.Duration
-	// Holder is where the process runs, for others who find the cluster held; the zero value says nothing.
+	// Holder is where the process runs, for others who find the cluster held; may be zero.
 	Holder hold.Holder
-	// EarlyApply is what is done about TiKV's early apply; empty is PreventEarlyApply.
+	// EarlyApply is what to do about TiKV's early apply; empty is PreventEarlyApply.
 	EarlyApply EarlyApplyPolicy
 	// SafePoint is where GC is held; zero is the resolved ts.
 	SafePoint cluster.TS
-	// Ready is called once all of the hold is there and proven.
+	// Ready is called once the whole hold is acquired and proven.
 	Ready func()
 }
 
@@ -49,9 +49,9 @@ type PauseOptions struct {
 // held.
 const beat = 2 * time.Second
 
-// Pause holds a cluster for a backup by another process, until ctx ends: then it releases everything and returns nil.
-// It returns an error at once when the hold breaks, or cannot be taken; everything is released then, too. Kind Held
-// means that something was not.
+// Pause holds a cluster for a backup by another process until ctx ends, then releases everything and returns nil. If
+// the hold breaks or cannot be acquired, it also releases everything and returns an error at once. Kind Held means that
+// something could not be released.
 func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 	if o.Holder.Host != "" {
 		o.Holder.Ends = time.Now().Add(earlyApplyLimit + replicasLimit + o.MaxHold + o.Lease)
@@ -76,7 +76,7 @@ func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 		err = holdUntil(ctx, deps.PD, h, o)
 	}
 	failed := err
-	// Whatever ended it: it is tried until the leases have run out by themselves.
+	// Whatever ended it, the release is retried until the leases have expired.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Lease+releaseInterval)
 	defer cancel()
 	lost, err := releaseUntil(ctx, h, func(err error) { deps.Log.Warn("not released yet, retrying", zap.Error(err)) })
@@ -99,8 +99,8 @@ func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 	return nil
 }
 
-// checkPausable finds, before anything is paused, what speaks against it: stores that are not up, another tool that
-// holds the cluster, an import. It returns the stores.
+// checkPausable refuses, before anything is paused, stores that are not up, a cluster held by another tool, and
+// imports. It returns the stores.
 func checkPausable(ctx context.Context, deps PauseDeps, o PauseOptions) ([]hold.Target, error) {
 	targets, err := allTargets(ctx, deps.PD, o.Cluster)
 	if err != nil {
@@ -123,7 +123,7 @@ func checkPausable(ctx context.Context, deps PauseDeps, o PauseOptions) ([]hold.
 	return targets, nil
 }
 
-// allTargets are all TiKV stores that PD knows, each of which has to be up.
+// allTargets returns all TiKV stores in PD, each of which must be up.
 func allTargets(ctx context.Context, p pd.Members, name cluster.Name) ([]hold.Target, error) {
 	live, err := preflight.LiveStores(ctx, p, name)
 	if err != nil {
@@ -136,7 +136,8 @@ func allTargets(ctx context.Context, p pd.Members, name cluster.Name) ([]hold.Ta
 	return targets, nil
 }
 
-// holdUntil takes the hold, proves it, says so and waits. The end of ctx is no error once the hold is there.
+// holdUntil acquires the hold, proves it, calls Ready and waits. Once the hold is acquired the end of ctx is not an
+// error.
 func holdUntil(ctx context.Context, p PD, h *hold.Hold, o PauseOptions) error {
 	if err := acquireWithin(ctx, p, h, o); err != nil {
 		return err
@@ -151,8 +152,7 @@ func holdUntil(ctx context.Context, p PD, h *hold.Hold, o PauseOptions) error {
 	return nil
 }
 
-// acquireWithin ends a hold that does not get ready: the backup that it is for would wait for it, with some stores
-// held.
+// acquireWithin ends a hold that does not get ready: its backup would wait for it with some stores held.
 func acquireWithin(ctx context.Context, p PD, h *hold.Hold, o PauseOptions) error {
 	limited, cancel := context.WithTimeout(ctx, o.Lease)
 	defer cancel()
@@ -164,7 +164,7 @@ func acquireWithin(ctx context.Context, p PD, h *hold.Hold, o PauseOptions) erro
 		WithHint("find out which store or PD does not answer, and run it again")
 }
 
-// acquire takes all of the hold. GC comes last: its safe point says to others that the rest is held.
+// acquire acquires the whole hold. GC comes last: its safe point shows others that the rest is held.
 func acquire(ctx context.Context, p PD, h *hold.Hold, o PauseOptions) error {
 	if err := h.Connect(ctx); err != nil {
 		return err

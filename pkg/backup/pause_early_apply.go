@@ -14,10 +14,10 @@ func (o PauseOptions) ignoresEarlyApply(deps PauseDeps) bool {
 	return deps.EarlyApply == nil || o.EarlyApply == IgnoreEarlyApply
 }
 
-// pauseEarlyApply turns early apply off before the cluster is held, and returns what the stores were set to, also on
-// error. Then it publishes what the replicas say, for the process that cuts under this hold: without that it proves
-// nothing. Stores where early apply cannot be turned off are warned of: nothing is proven of them. With
-// RequireNoEarlyApply they are an error.
+// pauseEarlyApply turns early apply off before the cluster is held, and returns the stores' old settings, also on
+// error. Then it publishes what the replicas report, without which the process that cuts under this hold can prove
+// nothing. A store where early apply cannot be turned off is a warning, as nothing is proven of it; with
+// RequireNoEarlyApply it is an error.
 func pauseEarlyApply(ctx context.Context, deps PauseDeps, o PauseOptions) ([]earlyapply.Setting, error) {
 	name := o.Cluster
 	if o.ignoresEarlyApply(deps) {
@@ -60,8 +60,8 @@ func pauseEarlyApply(ctx context.Context, deps PauseDeps, o PauseOptions) ([]ear
 	return old, failure.Annotate(context.Cause(ctx), "turn off early apply", name.String())
 }
 
-// publish reads all replicas and leaves what they say in PD, before the hold, so that the hold is not longer. What
-// fails is warned of: a hold is worth more than the proof.
+// publish reads all replicas and publishes the result in PD, before the hold, so as not to prolong it. A failure is a
+// warning: the hold is worth more than the proof.
 func publish(ctx context.Context, deps PauseDeps, o PauseOptions, stores []earlyapply.Store) {
 	ctx, cancel := context.WithTimeout(ctx, replicasLimit)
 	defer cancel()
@@ -75,8 +75,8 @@ func publish(ctx context.Context, deps PauseDeps, o PauseOptions, stores []early
 	}
 }
 
-// unpublish removes what the pause has published, once the cluster is released. What stays is useless and takes some
-// megabytes: the next pause, backup or release removes it.
+// unpublish removes what the pause has published, once the cluster is released. Anything left is useless, takes some
+// megabytes, and is removed by the next pause, backup or release.
 func unpublish(ctx context.Context, deps PauseDeps, o PauseOptions) {
 	if o.ignoresEarlyApply(deps) {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// source finds out what a backup is of, and whether that can be backed up.
+// source discovers the cluster and checks whether it can be backed up.
 type source struct {
 	kube kube.Clusters
 	pd   interface {
@@ -28,15 +28,15 @@ type source struct {
 	ebs  preflight.EBS
 	opts Options
 
-	clusterID         uint64 // PD's: names are alike in many Kubernetes clusters
-	*preflight.Source        // as it was found last; nil before
+	clusterID         uint64 // PD's: many Kubernetes clusters use the same names
+	*preflight.Source        // the newest; nil before
 	rules             preflight.TSRules
-	regions           map[cluster.RegionID]uint64 // by version, as they were in preflight
-	resolved          cluster.TS                  // the highest resolved ts that was found
+	regions           map[cluster.RegionID]uint64 // versions, as of preflight
+	resolved          cluster.TS                  // the highest resolved ts seen
 }
 
-// setRules makes the rules for the backup ts, but for earlier backups: what was committed until now is in the backup,
-// if that was asked for.
+// setRules sets the rules for the backup ts, except for earlier backups: with ConsistentNow it includes everything
+// committed until now.
 func (o *source) setRules(ctx context.Context) error {
 	if o.opts.ConsistentNow {
 		now, err := o.pd.Now(ctx)
@@ -49,7 +49,7 @@ func (o *source) setRules(ctx context.Context) error {
 	return nil
 }
 
-// describe finds out what the cluster consists of, and says it.
+// describe discovers the cluster and reports it.
 func (o *source) describe(ctx context.Context, s *phase.Scope) error {
 	if err := o.inspect(ctx, o.opts.ConsistentNow); err != nil {
 		return err
@@ -63,25 +63,25 @@ func (o *source) describe(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// readVersions notes the regions' versions, by which those that change before the hold are known.
+// readVersions records the regions' versions, which show the regions that change before the hold.
 func (o *source) readVersions(ctx context.Context) (err error) {
 	o.regions, err = preflight.RegionVersions(ctx, o.pd, o.opts.Cluster)
 	return err
 }
 
-// checkFree is a Conflict unless the backup's name, or TiDB Operator's prefix, is free.
+// checkFree returns a Conflict unless the backup's name, or TiDB Operator's prefix, is free.
 func (o *source) checkFree(ctx context.Context, in catalog.Catalog) error {
 	if o.opts.ClusterMeta != nil {
 		return in.CheckFreeForBR(ctx, o.opts.Backup)
 	}
 	err := in.CheckFree(ctx, o.opts.Backup)
 	if held := runlock.Refusal(ctx, in.Store, o.opts.Cluster); failure.Is(err, failure.Conflict) && held != nil {
-		return failure.Join(held, err) // it is that run which has taken the name, or has to be waited for anyway
+		return failure.Join(held, err) // that run has reserved the name, or must be waited for anyway
 	}
 	return err
 }
 
-// inspect finds out what the cluster consists of and whether it can be backed up at this moment.
+// inspect discovers the cluster and checks whether it can be backed up now.
 func (o *source) inspect(ctx context.Context, awaitsTS bool) error {
 	src, err := preflight.Backup(ctx, o.kube, o.pd, o.ebs, o.opts.Cluster,
 		preflight.Limits{TS: o.rules, AwaitsTS: awaitsTS, Pending: o.opts.PendingQuota})
@@ -95,8 +95,8 @@ func (o *source) inspect(ctx context.Context, awaitsTS bool) error {
 	return nil
 }
 
-// newest finds the newest sealed backup of this cluster: a backup ts never lies below an earlier one. A cluster
-// of the same name with another PD cluster id is another cluster.
+// newest finds this cluster's newest sealed backup: a backup ts must not be below an earlier one. A cluster of the same
+// name with another PD cluster id is another cluster.
 func (o *source) newest(ctx context.Context, s *phase.Scope, in catalog.Catalog) error {
 	id, err := o.pd.ClusterID(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func (o *source) newest(ctx context.Context, s *phase.Scope, in catalog.Catalog)
 		m, err := in.Load(ctx, e.ID)
 		switch {
 		case failure.Is(err, failure.Corrupt), failure.Is(err, failure.NotFound), failure.Is(err, failure.Unready):
-			s.Warn("backup %s cannot be compared with: %v", e.ID, err) // damaged, or deleted meanwhile
+			s.Warn("backup %s cannot be compared with: %v", e.ID, err) // damaged or deleted meanwhile
 		case err != nil:
 			return err
 		case m.Source.ClusterID == id:
@@ -125,13 +125,13 @@ func (o *source) newest(ctx context.Context, s *phase.Scope, in catalog.Catalog)
 	return nil
 }
 
-// awaitTS returns when the resolved ts has reached the time of the run's start.
+// awaitTS waits until the resolved ts has reached the time of the run's start.
 func (o *source) awaitTS(ctx context.Context, s *phase.Scope) error {
 	return preflight.AwaitResolvedTS(ctx, o.pd, o.opts.Cluster, o.rules.Passes, o.opts.ConsistentTimeout,
 		func(text string) { s.Note("%s", text) })
 }
 
-// checkTiFlash says what becomes of TiFlash stores, or refuses them; "" if there is nothing to say.
+// checkTiFlash returns what becomes of TiFlash stores, or refuses them; "" without any.
 func (o *source) checkTiFlash(s *phase.Scope) (warning string, err error) {
 	warning, err = preflight.CheckTiFlash(o.opts.TiFlash, o.Topology.TiFlashStores, o.opts.Cluster.String())
 	if warning != "" {

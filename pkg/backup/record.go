@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// recorder writes down what a backup consists of, seals that, and takes it away again.
+// recorder writes a backup's manifest, seals it, and removes it again.
 type recorder struct {
 	pd interface {
 		pd.Members
@@ -26,12 +26,12 @@ type recorder struct {
 	catalog catalog.Catalog
 	opts    Options
 
-	zones   map[cluster.Zone]string // nil before they were asked for
-	sealing bool                    // a seal was asked for: it may exist, or still arrive
+	zones   map[cluster.Zone]string // nil before they were read
+	sealing bool                    // a seal was requested: it may exist, or still arrive
 }
 
-// draft is the manifest of the cut that is proven, without marks. The highest timestamp and id are read after the cut,
-// so that they bound everything that the snapshots hold.
+// draft returns the proven cut's manifest, without marks. The highest timestamp and id are read after the cut, so that
+// they bound everything in the snapshots.
 func (w *recorder) draft(
 	ctx context.Context, s *phase.Scope, p *proof, snapshots []manifest.Snapshot,
 ) (*manifest.Manifest, error) {
@@ -62,7 +62,7 @@ func (w *recorder) draft(
 	}, nil
 }
 
-// put writes the manifest, which must be of the cluster with this id, and br's documents of it. Idempotent.
+// put writes the manifest, which must be of the cluster with this id, and br's documents. Idempotent.
 func (w *recorder) put(ctx context.Context, m *manifest.Manifest, clusterID uint64) error {
 	if err := w.checkSource(m, clusterID); err != nil {
 		return err
@@ -71,12 +71,12 @@ func (w *recorder) put(ctx context.Context, m *manifest.Manifest, clusterID uint
 		return err
 	}
 	// TiDB Operator ends the other process's hold, and later finds the snapshots to delete, by this object: it is
-	// written as soon as the cut is proven, and says nothing of completion. That says the exit code.
+	// written as soon as the cut is proven, and does not mean completion, which the exit code shows.
 	return w.catalog.PutForBR(ctx, m)
 }
 
-// zoneIDs says which places the volumes' zones are: a restore in another account needs it, where the names
-// differ. A backup without them is as good in its own account, so an error is only noted.
+// zoneIDs returns the ids of the volumes' zones, for restores in other accounts, where the names differ. In its own
+// account a backup does not need them, so an error is only noted.
 func (w *recorder) zoneIDs(ctx context.Context, s *phase.Scope, snapshots []manifest.Snapshot) map[cluster.Zone]string {
 	out := map[cluster.Zone]string{}
 	all, err := w.ebs.ZoneIDs(ctx)
@@ -92,8 +92,8 @@ func (w *recorder) zoneIDs(ctx context.Context, s *phase.Scope, snapshots []mani
 	return out
 }
 
-// regionFacts is the largest id of a store, region or peer that PD knows after the cut, and the smallest
-// number of voters of a region: a restore must find a majority of these.
+// regionFacts returns the largest id of a store, region or peer in PD after the cut, and the smallest number of voters
+// of a region: a restore must find a majority of these.
 func (w *recorder) regionFacts(ctx context.Context) (largest uint64, voters int, err error) {
 	regions, err := w.pd.Regions(ctx, cluster.KeyRange{})
 	if err != nil {
@@ -115,13 +115,12 @@ func (w *recorder) regionFacts(ctx context.Context) (largest uint64, voters int,
 	return largest, voters, nil
 }
 
-// nameLimit bounds the write of the document that names the cut's snapshots: the cluster is held meanwhile.
+// nameLimit bounds writing the document that names the cut's snapshots: the cluster is held meanwhile.
 const nameLimit = 2 * time.Second
 
-// nameCut says to TiDB Operator's deletion of the Backup which snapshots there are, from before they are proven to be a
-// backup: its manager hands SIGTERM on to no backup, so that a Job that is deleted is killed. Only under another
-// process's hold, as the Operator's Backups are made, which lasts longer by this one write. Without it gc finds the
-// snapshots.
+// nameCut records the snapshots for TiDB Operator's deletion of the Backup, before they are proven to be a backup: the
+// Operator's manager does not forward SIGTERM, so the backup of a deleted Job is killed. It is only done under another
+// process's hold, as for the Operator's Backups, which it prolongs by one write. Without it gc finds the snapshots.
 func (w *recorder) nameCut(ctx context.Context, s *phase.Scope, of *cluster.Topology, snapshots []manifest.Snapshot) {
 	if w.opts.ClusterMeta == nil || !w.opts.OtherHolds {
 		return
@@ -138,8 +137,8 @@ func (w *recorder) nameCut(ctx context.Context, s *phase.Scope, of *cluster.Topo
 	}
 }
 
-// recordedBefore is the manifest of the cut at this backup ts that an earlier process of the run wrote without noting
-// it; nil if there is none.
+// recordedBefore returns the manifest of the cut at this backup ts that an earlier process of the run wrote without
+// recording that; nil if there is none.
 func (w *recorder) recordedBefore(ctx context.Context, ts cluster.TS) (*manifest.Manifest, error) {
 	m, err := w.catalog.Unsealed(ctx, w.opts.Backup)
 	switch {
@@ -154,8 +153,8 @@ func (w *recorder) recordedBefore(ctx context.Context, ts cluster.TS) (*manifest
 	return m, nil
 }
 
-// adopt is the manifest that an earlier process has recorded, of the cluster with this id. A seal may be on its way
-// since.
+// adopt returns the manifest that an earlier process recorded for the cluster with this id. A seal may be in flight
+// since then.
 func (w *recorder) adopt(ctx context.Context, clusterID uint64) (*manifest.Manifest, error) {
 	w.sealing = true
 	m, err := w.catalog.Unsealed(ctx, w.opts.Backup)
@@ -165,7 +164,7 @@ func (w *recorder) adopt(ctx context.Context, clusterID uint64) (*manifest.Manif
 	return m, w.checkSource(m, clusterID)
 }
 
-// checkSource is a Conflict if a manifest is of another cluster than the one with this id.
+// checkSource returns a Conflict if a manifest is of another cluster than the one with this id.
 func (w *recorder) checkSource(m *manifest.Manifest, clusterID uint64) error {
 	if m.Source.ClusterID == clusterID {
 		return nil
@@ -175,7 +174,7 @@ func (w *recorder) checkSource(m *manifest.Manifest, clusterID uint64) error {
 		WithHint("undo the run with the kubeconfig of the cluster that it began with: tisnap runs abort %s", w.opts.Run)
 }
 
-// forget removes the manifest of the cut at this backup ts, which is not sealed and never will be.
+// forget removes the manifest of the cut at this backup ts, which will never be sealed.
 func (w *recorder) forget(ctx context.Context, ts cluster.TS) error {
 	if err := w.bury(ctx); err != nil {
 		return err
@@ -183,8 +182,8 @@ func (w *recorder) forget(ctx context.Context, ts cluster.TS) error {
 	return w.catalog.Forget(ctx, w.opts.Backup, w.opts.Run, ts)
 }
 
-// pdState reads what PD keeps in its own store and no volume holds. A part that PD does not show is noted in the
-// state: the restore says that it is missing.
+// pdState reads what only PD stores and no volume has. A part that PD does not show is recorded as missing, which a
+// restore reports.
 func (w *recorder) pdState(ctx context.Context, s *phase.Scope) (*cluster.PDState, error) {
 	state, err := w.pd.State(ctx)
 	if err != nil {

@@ -21,43 +21,41 @@ import (
 // ReleaseOptions are what the user chose for a release.
 type ReleaseOptions struct {
 	Cluster cluster.Name
-	Force   bool // break the lock of a run that is known to be dead
-	// EarlyApply puts back what dead runs turned off; nil leaves that, which is an error of kind Held if there is any.
+	Force   bool // break a lock whose run is known to be dead
+	// EarlyApply restores what dead runs turned off; nil does not, which is an error of kind Held if there is any.
 	EarlyApply tikv.EarlyApplier
-	All        bool // resume all schedulers and drop all overrides that a hold makes, whoever made them
-	// Planned is what PlanRelease found, if it was asked before: a lock that was watched, and is as it was then, is not
-	// watched again.
+	All        bool // resume all schedulers and drop all overrides of the kinds that a hold uses, whoever made them
+	// Planned is the result of an earlier PlanRelease, if any: a lock that has not changed since is not watched again.
 	Planned *Leftover
-	// Watching is called if a lock is held by a run that seems to be dead: whether it is takes a minute to find out.
-	// Nil is not called.
+	// Watching, if not nil, is called if a lock's run seems dead: making sure takes a minute.
 	Watching func(held *runlock.Record)
 }
 
-// HeldPD shows what is held of a cluster, and what was written down of it.
+// HeldPD shows what is held of a cluster, and PD's record of it.
 type HeldPD interface {
 	hold.PD
 	pd.Notes
 }
 
-// Leftover is what dead runs hold of a cluster, by their journals and by PD. The leases and suspensions on the
-// stores cannot be read: a release ends them all.
+// Leftover is what dead runs hold of a cluster, by their journals and by PD. Leases and suspensions on stores cannot be
+// read: a release ends them all.
 type Leftover struct {
 	hold.DeadHolds
-	// Status is all that is paused in PD, whoever did it.
+	// Status is everything paused in PD, by anyone.
 	Status *hold.Status
-	// Dead are the runs whose journals say that they held the cluster and did not release it.
+	// Dead are the runs that held the cluster and did not release it, by their journals.
 	Dead []cluster.RunID
-	// Early is what stores were set to on which dead runs turned early apply off.
+	// Early has the old settings of stores on which dead runs turned early apply off.
 	Early []earlyapply.Setting
-	// Unread is why PD's record of early apply is not known. All else is released regardless.
+	// Unread is why PD's record of early apply could not be read. All else is released regardless.
 	Unread error
 
 	lock runlock.Finding
-	// others says that the lock is of a run of another cluster of the same name: it says nothing of this one.
+	// others is set if the lock belongs to a run of another cluster of the same name, and so does not concern this one.
 	others error
 }
 
-// observe finds out whether the lock's owner is alive. With Force nobody waits for the answer.
+// observe finds out whether the lock's owner is alive; with Force it does not wait for that.
 func (o ReleaseOptions) observe(ctx context.Context, store objstore.Store) (runlock.Finding, error) {
 	if o.Planned != nil && o.Planned.lock.Dead && o.Planned.lock.Same(ctx, store, o.Cluster) {
 		return o.Planned.lock, nil
@@ -72,9 +70,8 @@ func (o ReleaseOptions) observe(ctx context.Context, store objstore.Store) (runl
 	return runlock.Finding{Record: record}, err
 }
 
-// PlanRelease finds out what a release would end, and changes nothing. It is Conflict while the lock of a
-// run is alive, unless Force is to break it. A lock that is not renewed is watched first, as a backup does that
-// takes it over.
+// PlanRelease finds out what a release would end. It changes nothing. It returns a Conflict while the lock's run is
+// alive, unless Force breaks it. A lock that is not renewed is watched first, as by a backup that takes it over.
 func PlanRelease(ctx context.Context, store objstore.Store, p HeldPD, o ReleaseOptions) (*Leftover, error) {
 	left := &Leftover{DeadHolds: hold.DeadHolds{Cluster: o.Cluster, All: o.All}}
 	id, err := p.ClusterID(ctx)
@@ -83,7 +80,7 @@ func PlanRelease(ctx context.Context, store objstore.Store, p HeldPD, o ReleaseO
 	}
 	left.others = runs.CheckOwner(ctx, store, o.Cluster, &journal.About{Cluster: o.Cluster, ClusterID: id})
 	switch {
-	case failure.Is(left.others, failure.Conflict): // its lock is neither waited for nor broken
+	case failure.Is(left.others, failure.Conflict): // do not wait for its lock or break it
 	case left.others != nil:
 		return nil, left.others
 	default:
@@ -101,7 +98,7 @@ func PlanRelease(ctx context.Context, store objstore.Store, p HeldPD, o ReleaseO
 	if err != nil {
 		return nil, err
 	}
-	if !o.Force { // or nothing proves that the run is dead: one that lives renews what it holds
+	if !o.Force { // otherwise the run may be alive, and would renew what it holds
 		left.Expires = until
 	}
 	for _, h := range held {
@@ -123,7 +120,7 @@ func PlanRelease(ctx context.Context, store objstore.Store, p HeldPD, o ReleaseO
 	return left, nil
 }
 
-// addRecorded adds what PD's record has and no journal says, unless the run still has its GC safe point: it may live.
+// addRecorded adds what only PD's record has, unless the run still has its GC safe point: it may be alive.
 func (l *Leftover) addRecorded(recorded []earlyapply.Recorded, all bool) {
 	for _, r := range recorded {
 		holds := slices.ContainsFunc(l.Status.SafePoints, func(p hold.SafePoint) bool { return p.Run == r.By })
@@ -133,7 +130,7 @@ func (l *Leftover) addRecorded(recorded []earlyapply.Recorded, all bool) {
 	}
 }
 
-// recordedEarly is what is written down in PD of the stores that it lists, and these stores.
+// recordedEarly returns the stores in PD and its record of them.
 func recordedEarly(
 	ctx context.Context, p notedPD, name cluster.Name,
 ) ([]earlyapply.Recorded, []earlyapply.Store, error) {
@@ -145,9 +142,9 @@ func recordedEarly(
 	return recorded, stores, err
 }
 
-// Status shows what is paused in PD, and by which runs as far as PD's record and the journals in the storage say; a nil
-// store has none. t asks the stores what they say of early apply; nil asks none. Nothing is changed. An error beside a
-// status says that PD's record of early apply is not in it.
+// Status shows what is paused in PD, and by which runs according to PD's record and the journals in the storage, which
+// may be nil. t reads early apply from the stores; nil does not. It changes nothing. A status with an error lacks PD's
+// record of early apply.
 func Status(
 	ctx context.Context, store objstore.Store, p HeldPD, t tikv.EarlyApplier, name cluster.Name,
 ) (*hold.Status, error) {
@@ -169,7 +166,7 @@ func Status(
 	return status, unread
 }
 
-// asTheySay adds what the stores say now. One whose limit is above 0 has nothing left to put back.
+// asTheySay adds what the stores report now. One with a limit above 0 has nothing to restore.
 func asTheySay(journalled []hold.EarlyApply, now *earlyapply.Survey) []hold.EarlyApply {
 	off := uint64(0)
 	out := slices.DeleteFunc(journalled, func(e hold.EarlyApply) bool {
@@ -216,9 +213,9 @@ func describePauses(
 	return status, nil
 }
 
-// Release ends what runs that died hold of a cluster. It is Conflict while the lock of a run is alive, unless Force
-// breaks it: a run that lives after all then ends. The lock of a dead run is freed, and notes that the cluster was
-// released.
+// Release releases what dead runs still hold of a cluster. It returns a Conflict while the lock's run is alive, unless
+// Force breaks the lock, which ends a run that is alive after all. A dead run's lock is freed, with a note that the
+// cluster was released.
 func Release(
 	ctx context.Context, store objstore.Store, p HeldPD, t tikv.Holder, o ReleaseOptions,
 ) (*hold.Released, error) {
@@ -231,7 +228,7 @@ func Release(
 	}
 	done, err := hold.ReleaseLeftovers(ctx, left.DeadHolds, p, t)
 	if done != nil && len(left.Early) > 0 {
-		// A store that is dead for good has no setting any more: one that comes back begins with its configured one.
+		// A permanently dead store has no setting any more: if it comes back it starts with its configured one.
 		alive := slices.DeleteFunc(slices.Clone(left.Early),
 			func(s earlyapply.Setting) bool { return slices.Contains(done.Unreached, s.Store) })
 		put, earlyErr := putBack(ctx, p, o.EarlyApply, o.Cluster, alive)
@@ -240,7 +237,7 @@ func Release(
 	if err == nil && left.others == nil {
 		err = runlock.NoteReleased(ctx, store, o.Cluster, time.Now())
 	}
-	if done != nil { // PD answers; a pause that lives has lost its hold by now, and nobody can use what it read
+	if done != nil { // PD answers; a live pause has lost its hold by now, so what it read is useless
 		err = errors.Join(err, earlyapply.Unpublish(ctx, p, ""))
 	}
 	return done, errors.Join(err, left.Unread)

@@ -9,10 +9,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// remainsSnapshots is the name under which the run says what remains of it.
+// remainsSnapshots is the key of the run's snapshots in Remains.
 const remainsSnapshots = "snapshots"
 
-// unfinished says what remains of the run from the lock on.
+// unfinished describes what remains of the run from the lock on.
 func unfinished(storage string, o Options) string {
 	text := fmt.Sprintf("run %s of backup %s is not finished: tisnap runs abort %s --storage %s --yes undoes it",
 		o.Run, o.Backup, o.Run, storage)
@@ -22,7 +22,7 @@ func unfinished(storage string, o Options) string {
 	return text + ", and so does the next backup in the same storage"
 }
 
-// note says what remains of an attempt that begins, or is taken over, and how its snapshots are deleted.
+// note records what would remain of an attempt that begins or is taken over, and how to delete its snapshots.
 func (a *attempt) note(remains *phase.Remains, how string) {
 	if a.hold != nil {
 		remains.Set(phase.RemainsHold, a.hold.Remains)
@@ -44,7 +44,7 @@ func (a *attempt) note(remains *phase.Remains, how string) {
 	})
 }
 
-// remaining lists the snapshots that are known, and counts the requests that nobody has answered.
+// remaining lists the known snapshots and counts the unanswered requests.
 func (s *sets) remaining() (ids []string, asked int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,14 +64,14 @@ func (s *sets) remaining() (ids []string, asked int) {
 	return ids, asked
 }
 
-// noteDeleted says that a snapshot is gone.
+// noteDeleted records that a snapshot is gone.
 func (s *sets) noteDeleted(id cluster.SnapshotID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.deleted[id] = true
 }
 
-// unseen reports whether a request of the store is ambiguous, and nothing that it made was found.
+// unseen reports whether a request for the store is ambiguous and nothing that it made was found.
 func (s *sets) unseen(id cluster.StoreID) bool {
 	_, ambiguous := s.ambiguous[id]
 	return ambiguous && len(s.byStore[id]) == 0

@@ -18,7 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/runner"
 )
 
-// about is what the journal says of the run.
+// about is the run's first journal record.
 func (r *run) about() journal.About {
 	return journal.About{
 		Operation: journal.Backup, Cluster: r.opts.Cluster, Backup: r.opts.Backup, Request: r.opts.Request(),
@@ -26,7 +26,7 @@ func (r *run) about() journal.About {
 	}
 }
 
-// Request is what decides about the backup, beside its name, by the names of the options.
+// Request returns the options that determine the backup, apart from its name.
 func (o *Options) Request() map[string]string {
 	request := map[string]string{
 		"tag": strings.Join(o.Tags, ","), "keep-tags": strings.Join(o.KeepTags, ","),
@@ -37,13 +37,13 @@ func (o *Options) Request() map[string]string {
 		request["early-apply"] = string(o.EarlyApply)
 	}
 	if o.ClusterMeta != nil {
-		// Its storage is TiDB Operator's, which writes the document for each Backup: no other backup continues it.
+		// In TiDB Operator's storage the document is unique to each Backup, so no other backup resumes it.
 		request["clustermeta"], request["clustermeta-sha256"] = "true", fmt.Sprintf("%x", sha256.Sum256(o.ClusterMeta))
 	}
 	return request
 }
 
-// resumption is how the run is continued.
+// resumption is how the run is resumed.
 func (r *run) resumption() *runner.Resumption {
 	return &runner.Resumption{
 		Adopt: r.adopt, StartOver: r.startOver, Reset: r.reset,
@@ -58,7 +58,7 @@ func (r *run) resumption() *runner.Resumption {
 	}
 }
 
-// startOver undoes the rest of a run that was being undone, unless its backup is sealed and so is kept.
+// startOver undoes the rest of a run that died while being undone, unless its backup is sealed and kept.
 func (r *run) startOver(_ context.Context, h *phase.History) (string, error) {
 	if !h.Undoing() {
 		return "", nil
@@ -71,8 +71,8 @@ func (r *run) startOver(_ context.Context, h *phase.History) (string, error) {
 	return "the run was being undone when its process died", nil
 }
 
-// reset forgets the attempt that is undone. What its steps held is let go, and its snapshots are deleted; the run keeps
-// the backup's id, unless it can be sealed no more.
+// reset forgets the undone attempt, which is released and whose snapshots are deleted. The run keeps the backup's id,
+// unless that can no longer be sealed.
 func (r *run) reset() error {
 	if r.records.sealing {
 		return failure.New(failure.Conflict, "resume run", string(r.opts.Run),
@@ -83,15 +83,15 @@ func (r *run) reset() error {
 	return nil
 }
 
-// paused finds out what earlier processes of the run paused, and turned off.
+// paused finds out what earlier processes of the run paused and turned off.
 func (r *run) paused(h *phase.History) {
 	f := journal.ReadFacts(h.Records).Backup
 	r.holder.learn(&f)
 	r.early.learn(f.EarlyApply)
 }
 
-// adopt throws an attempt away whose cut was not proven: its leases ended with its process, and so did what it could
-// prove. One that cut under the hold of another process held nothing, and lets nothing go: that process may be alive.
+// adopt discards an attempt whose cut was not proven: its leases, and with them any proof, ended with its process. An
+// attempt under another process's hold has nothing to release: that process may be alive.
 func (r *run) adopt(ctx context.Context, s *phase.Scope, h *phase.History) error {
 	f := journal.ReadFacts(h.Records).Backup
 	r.result.Attempts += f.Attempts
@@ -116,14 +116,14 @@ func (r *run) adopt(ctx context.Context, s *phase.Scope, h *phase.History) error
 	return r.deleteMade(ctx, s, askedFor(f.Cuts))
 }
 
-// askedFor are the sets that earlier processes may have asked for: EC2 may still hide them. Of those that were undone,
-// all are deleted, the ones that EC2 hid as well.
+// askedFor lists the sets that earlier processes may have requested and that EC2 may still hide. Those that were undone
+// are all deleted, including hidden ones.
 func askedFor(cuts []journal.Cut) *sets {
 	made := newSets()
 	for i := range cuts {
 		var requests map[cluster.StoreID]ebs.CutRequest
 		if cuts[i].Undone || json.Unmarshal(cuts[i].Requests, &requests) != nil {
-			continue // they are found by their tag, as far as EC2 shows them
+			continue // found by their tags, once EC2 shows them
 		}
 		for id, req := range requests {
 			made.noteAmbiguous(id, req, cuts[i].Asked)
@@ -132,8 +132,8 @@ func askedFor(cuts []journal.Cut) *sets {
 	return made
 }
 
-// Abort undoes a run whose process died: the cluster is let go, and the snapshots are deleted unless the backup is
-// sealed, which is a Conflict. It is a Conflict too while the run is alive. Of Options, those that name the run count.
+// Abort undoes a run whose process died: it releases the cluster and deletes the snapshots. It returns a Conflict if
+// the backup is sealed, or while the run is alive. Only the Options that identify the run are used.
 func Abort(ctx context.Context, deps Deps, opts Options) error {
 	opts.defaults()
 	r := newRun(deps, opts)

@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// The phases that a user sees timed, by the names of the published tables, and the last one of our own.
+// The phases in reports: the published tables' names, and one of our own.
 const (
 	phaseTask       = "create task"
 	phaseScheduling = "pause scheduling"
@@ -22,16 +22,16 @@ const (
 	phaseSeal       = "seal"
 )
 
-// Outline lists the steps of a backup with every option that adds one.
+// Outline lists the steps of a backup with all options that add one.
 func Outline() []phase.Outline {
 	r := newRun(Deps{EarlyApply: (*tikv.Client)(nil)}, Options{ConsistentNow: true, OnImport: preflight.WaitOnImport})
 	return phase.Outlines(r.steps())
 }
 
-// stepClaim takes the backup's id, and its prefix if that is TiDB Operator's.
+// stepClaim reserves the backup's id, and its prefix if that is TiDB Operator's.
 const stepClaim = "claim"
 
-// Why steps do not ask the lock.
+// Why steps do not check the lock.
 const (
 	holds  = "a cluster that is held waits for nothing: each call asks whether the lock can still be this run's"
 	letsGo = "a live cluster is released, whoever has the lock"
@@ -40,7 +40,7 @@ const (
 // steps is the runbook.
 func (r *run) steps() []phase.Step {
 	steps := r.checks()
-	// The hold has a watchdog of its own that ends it after MaxHold; a step's deadline is behind it.
+	// The hold's own watchdog ends it after MaxHold; the steps' deadlines are later.
 	holding, releasing := r.opts.MaxHold+watchdogMargin, r.opts.MaxHold+r.opts.Lease
 	steps = append(steps, []phase.Step{
 		r.runner.LockStep(phaseTask, r.runner.Lock),
@@ -85,8 +85,8 @@ func (r *run) steps() []phase.Step {
 	}...)
 }
 
-// holdSteps hold the cluster, or find the hold that another process has: that one is not journalled, as no release of
-// this run's may end it.
+// holdSteps hold the cluster, or find another process's hold. That is not journalled, as no release of this run may end
+// it.
 func (r *run) holdSteps(holding, releasing time.Duration) []phase.Step {
 	connect := phase.Step{
 		Phase: phaseTask, Name: journal.StepConnect, Deadline: time.Minute, Do: r.connect,
@@ -114,11 +114,11 @@ func (r *run) holdSteps(holding, releasing time.Duration) []phase.Step {
 	})
 }
 
-// holdGroup makes everything from the first connection to the release one group: if the hold breaks, all of it is
-// released, its snapshots are deleted, and it is held again, a bounded number of times.
+// holdGroup groups everything from the first connection to the release: if the hold breaks, all of it is released, its
+// snapshots are deleted, and the cluster is held again, a bounded number of times.
 func (r *run) holdGroup() *phase.RetryGroup {
 	from := journal.StepConnect
-	switch { // of the time right before the hold, so that few regions change in between
+	switch { // right before the hold, so that few regions change in between
 	case r.early.preventing():
 		from = journal.StepReadReplicas
 	case r.marks.wanted():
@@ -130,7 +130,7 @@ func (r *run) holdGroup() *phase.RetryGroup {
 	}
 }
 
-// endedAtLast is what is over after the second release.
+// endedAtLast lists the steps whose effects end with the second release.
 func (r *run) endedAtLast() []string {
 	if r.early.preventing() {
 		return []string{journal.StepRelease, journal.StepEarlyApply}
@@ -145,10 +145,10 @@ func (r *run) endedByRelease() []string {
 	return []string{journal.StepConnect, journal.StepHold}
 }
 
-// watchdogMargin is how much later than the hold's own watchdog a step's deadline ends what it does.
+// watchdogMargin is how much later than the hold's watchdog a step's deadline is.
 const watchdogMargin = 10 * time.Second
 
-// preflightStep is the one step of a dry run, too.
+// preflightStep is also the only step of a dry run.
 func (r *run) preflightStep() phase.Step {
 	return phase.Step{
 		Phase: phaseTask, Name: "preflight", Deadline: 5 * time.Minute, Do: r.preflight, ReadOnly: true, Retry: true,

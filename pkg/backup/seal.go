@@ -10,8 +10,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// seal checks once more that every snapshot of the manifest exists and is completed, and seals the manifest
-// as it is stored. From then on the backup can be restored and the snapshots stay.
+// seal checks once more that all of the manifest's snapshots exist and are completed, and seals the stored manifest.
+// From then on the backup can be restored and its snapshots are kept.
 func (w *recorder) seal(ctx context.Context, m *manifest.Manifest, p *proof, dataBytes int64) error {
 	if err := p.check("seal backup", w.opts.Backup, m.BackupTS); err != nil {
 		return err
@@ -19,16 +19,16 @@ func (w *recorder) seal(ctx context.Context, m *manifest.Manifest, p *proof, dat
 	if err := w.checkCompleted(ctx, m); err != nil {
 		return err
 	}
-	// From here on a cancelled run must not leave it open whether the seal was written.
+	// From here on a cancelled run must not leave it unclear whether the seal was written.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sealDeadline)
 	defer cancel()
 	w.sealing = true
 	return w.catalog.Seal(ctx, m.ID, time.Now().UTC(), dataBytes)
 }
 
-// checkCompleted fails unless EC2 shows every snapshot of the manifest as completed. An answer of EC2 may be older than
-// the one before it, so one that shows less does not throw hours of work away: it counts only if it stays so for as
-// long as EC2 may hide what exists.
+// checkCompleted fails unless EC2 shows all of the manifest's snapshots as completed. EC2's answers may be older than
+// earlier ones, so one that shows less only counts if it persists for as long as EC2 may hide what exists: hours of
+// work depend on it.
 func (w *recorder) checkCompleted(ctx context.Context, m *manifest.Manifest) error {
 	for end := time.Now().Add(w.opts.Visibility); ; {
 		found, err := w.ebs.DescribeSnapshots(ctx, m.SnapshotIDs())
@@ -60,15 +60,15 @@ func (w *recorder) checkCompleted(ctx context.Context, m *manifest.Manifest) err
 	}
 }
 
-// sealDeadline bounds the one write that makes a backup restorable.
+// sealDeadline bounds the write that makes a backup restorable.
 const sealDeadline = time.Minute
 
-// bury makes certain that the backup is not sealed and never will be, before anything that its manifest names is
-// deleted. An answer of the seal's PUT may be lost, and the PUT itself may still be on its way: with a tombstone in
-// its place it is refused when it arrives. A backup that is sealed is kept, and so is one in doubt.
+// bury ensures that the backup is not sealed and never will be, before anything named by its manifest is deleted. The
+// answer of the seal's PUT may be lost, or the PUT may still be in flight: with a tombstone in its place it is refused.
+// A sealed backup is kept, and so is one in doubt.
 func (w *recorder) bury(ctx context.Context) error {
 	if !w.sealing {
-		return nil // nobody else seals it
+		return nil // no other process seals it
 	}
 	err := w.catalog.Bury(ctx, w.opts.Backup, w.opts.Run, "its run failed", true)
 	if failure.Is(err, failure.Conflict) {

@@ -9,12 +9,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// preflight changes nothing and finds what could fail later.
+// preflight finds what could fail later. It changes nothing.
 func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	if err := r.source.setRules(ctx); err != nil {
 		return err
 	}
-	if !r.runner.Began() { // or an earlier process of the run has taken it, or the claim finds out
+	if !r.runner.Began() { // else an earlier process of the run may have reserved it, which the claim finds out
 		if err := r.source.checkFree(ctx, r.catalog); err != nil {
 			return err
 		}
@@ -46,8 +46,8 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// awaitPending waits, before anything is held, until EC2 takes another snapshot of every volume: the cut would wait for
-// that while the cluster is held.
+// awaitPending waits, before the hold, until EC2 accepts another snapshot of every volume: otherwise the cut would wait
+// while the cluster is held.
 func (r *run) awaitPending(ctx context.Context, s *phase.Scope) error {
 	if err := r.room().awaitShown(ctx, s, r.source.Source); err != nil {
 		return err
@@ -55,20 +55,20 @@ func (r *run) awaitPending(ctx context.Context, s *phase.Scope) error {
 	return r.room().awaitDeleted(ctx, s, r.source.Source)
 }
 
-// claim takes the backup's id in the storage, and a prefix of TiDB Operator's as br does.
+// claim reserves the backup's id in the storage, and locks a prefix of TiDB Operator's as br does.
 func (r *run) claim(ctx context.Context, _ *phase.Scope) error {
 	return r.records.claim(ctx, r.runner.Started())
 }
 
-// readMarks notes where the regions' logs end, and waits until the resolved ts has passed the marks: only then does the
-// hold begin. It is no part of the hold, and changes nothing. A backup that gets no marks is as good without them.
+// readMarks reads where the regions' logs end, and waits until the resolved ts has passed the marks, before the hold.
+// It changes nothing. Marks are optional.
 func (r *run) readMarks(ctx context.Context, s *phase.Scope) error {
 	passed, err := r.marks.read(ctx, s, &r.source.Topology)
-	r.ts.saw(passed) // from here on a resolved ts below this is one that went back
+	r.ts.saw(passed) // a resolved ts below this has gone back
 	return err
 }
 
-// awaitSteady returns when the cluster can be held again.
+// awaitSteady waits until the cluster can be held again.
 func (r *run) awaitSteady(ctx context.Context, s *phase.Scope) error {
 	err := r.source.awaitSteady(ctx, s)
 	r.ts.saw(r.source.resolved)
@@ -79,7 +79,7 @@ func (r *run) room() *room {
 	return &room{ebs: r.EBS, store: r.Store, catalog: r.catalog, opts: r.opts, log: r.Log}
 }
 
-// cutter makes the snapshots of this attempt, and of this process of the run.
+// cutter makes the snapshots of this process's attempt.
 func (r *run) cutter() *cutter {
 	tags := ebs.Tags{
 		ebs.TagRun:     string(r.opts.Run),
@@ -98,7 +98,7 @@ func (r *run) remover() *remover {
 	return &remover{ebs: r.EBS, storage: r.Store, opts: r.opts, epoch: r.runner.Fence().Epoch()}
 }
 
-// announce says how long the run should take.
+// announce shows how long the run should take.
 func (r *run) announce(s *phase.Scope) {
 	if r.Announce != nil {
 		r.runner.Announce(s, func(earlier json.RawMessage) (json.RawMessage, string) {

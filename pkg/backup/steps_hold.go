@@ -12,8 +12,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// beginAttempt waits, with nothing held, for what the cut would wait for. Between two attempts that was the wait for a
-// steady cluster.
+// beginAttempt waits, before the hold, for what the cut would wait for. Between two attempts the wait for a steady
+// cluster does that.
 func (r *run) beginAttempt(ctx context.Context, s *phase.Scope) error {
 	r.at = newAttempt()
 	r.result.Attempts++
@@ -23,7 +23,7 @@ func (r *run) beginAttempt(ctx context.Context, s *phase.Scope) error {
 	return r.room().awaitSpacing(ctx, s, r.source.Source)
 }
 
-// connect opens a stream to every store. Nothing is paused before all answer. With it an attempt begins.
+// connect opens a stream to every store, which begins an attempt. Nothing is paused before all answer.
 func (r *run) connect(ctx context.Context, s *phase.Scope) (err error) {
 	if err := r.beginAttempt(ctx, s); err != nil {
 		return err
@@ -41,8 +41,8 @@ func (r *run) connect(ctx context.Context, s *phase.Scope) (err error) {
 	return nil
 }
 
-// observe finds the hold that another process has. It is proven after the cut, and never touched; with the
-// proof of early apply that its process has begun, the same.
+// observe finds another process's hold, and that process's part of the proof of early apply. The hold is proven after
+// the cut and never changed.
 func (r *run) observe(ctx context.Context, s *phase.Scope) error {
 	if err := r.beginAttempt(ctx, s); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (r *run) observe(ctx context.Context, s *phase.Scope) error {
 	return r.early.adoptPublished(s, left, h.Run(), r.source.Topology.Stores)
 }
 
-// findHold finds the hold, and reads meanwhile what its process has left in PD for the proof of early apply.
+// findHold finds the hold, and concurrently reads what its process has published for the proof of early apply.
 func (r *run) findHold(ctx context.Context, s *phase.Scope) (h *hold.Hold, left published, err error) {
 	targets, err := allTargets(ctx, r.PD, r.opts.Cluster)
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *run) findHold(ctx context.Context, s *phase.Scope) (h *hold.Hold, left 
 	return h, left, err
 }
 
-// disconnect closes the streams of a hold that paused nothing, or was released.
+// disconnect closes the streams of a hold that paused nothing or was released.
 func (r *run) disconnect(context.Context, *phase.Scope) error {
 	if r.at.hold != nil {
 		r.at.hold.Disconnect()
@@ -94,7 +94,7 @@ func (r *run) pause(ctx context.Context, s *phase.Scope) error {
 	return r.holder.pause(ctx, s, r.at.hold)
 }
 
-// pauseGC holds GC at the resolved ts of this moment: the backup ts is read later and so is not below it.
+// pauseGC holds GC at the current resolved ts: the backup ts is read later and so is not below it.
 func (r *run) pauseGC(ctx context.Context, _ *phase.Scope) error {
 	return r.at.hold.Under(ctx, func(ctx context.Context) error {
 		now, err := r.ts.now(ctx)
@@ -105,14 +105,14 @@ func (r *run) pauseGC(ctx context.Context, _ *phase.Scope) error {
 	})
 }
 
-// endHold releases everything that is held of the cluster. Its error is of kind Held.
+// endHold releases the cluster. Its error is of kind Held.
 func (r *run) endHold(ctx context.Context, s *phase.Scope) error {
 	_, err := r.at.release(ctx, s)
 	return err
 }
 
-// readTS reads the backup ts inside the hold and before the cut, so that everything at or below it is in the
-// logs that are cut. It is not below any that the run has read before, and nothing at or below it is locked.
+// readTS reads the backup ts inside the hold and before the cut, so that the cut's logs have everything at or below it.
+// It is not below any that the run has read before, and nothing at or below it is locked.
 func (r *run) readTS(ctx context.Context, s *phase.Scope) error {
 	err := r.at.hold.Under(ctx, func(ctx context.Context) (err error) {
 		r.at.backupTS, err = r.ts.awaitUnder(ctx, s, r.at.hold, r.source.rules, r.source.regions)
@@ -126,8 +126,8 @@ func (r *run) readTS(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// cut asks EC2 for one multi-volume set an instance, for all instances at the same time. It fails if one
-// set fails or the hold breaks; what was made until then is deleted by the step's undo.
+// cut requests one multi-volume set per instance, all concurrently. It fails if a set fails or the hold breaks; the
+// step's undo deletes what was created.
 func (r *run) cut(ctx context.Context, s *phase.Scope) error {
 	times, err := r.cutter().cut(ctx, s, r.at.hold, r.source.Source, r.at.sets)
 	r.at.times.CutStart, r.at.times.Cut, r.at.times.Skew = times.start, times.took, times.skew
@@ -138,14 +138,13 @@ func (r *run) cut(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// deleteSnapshots deletes every snapshot that carries the run's tag and every one that an
-// answer named, but none that a later process of the run asked for. While a request is ambiguous it lists them again,
-// until EC2 cannot hide its snapshots any more.
+// deleteSnapshots deletes all snapshots with the run's tag and all that an answer named, except those requested by a
+// later process of the run. While a request is ambiguous it lists them again, until EC2 cannot hide them any more.
 func (r *run) deleteSnapshots(ctx context.Context, s *phase.Scope) error {
 	return r.deleteMade(ctx, s, r.at.sets)
 }
 
-// deleteMade deletes these sets, all else that carries the run's tag, and what is stored of them.
+// deleteMade deletes these sets, everything else with the run's tag, and their stored documents.
 func (r *run) deleteMade(ctx context.Context, s *phase.Scope, made *sets) error {
 	if err := r.records.bury(ctx); err != nil {
 		return err
@@ -160,12 +159,11 @@ func (r *run) deleteMade(ctx context.Context, s *phase.Scope, made *sets) error 
 	return r.catalog.ForgetCutForBR(ctx, r.opts.Run)
 }
 
-// release proves the hold and releases the cluster. If the hold was in doubt the set is worth nothing: the
-// step fails, after the cluster was released. If it cannot be released here, the step's undo has the last word on
-// whether it is held.
+// release proves the hold and releases the cluster. If the hold was in doubt the set is worthless, and the step fails
+// once the cluster is released. If that fails here, the step's undo decides whether the cluster is still held.
 func (r *run) release(ctx context.Context, s *phase.Scope) error {
 	verdict, unproven := r.proveHold(ctx, s)
-	// A cancelled run releases it all the same; if it takes too long the step's undo retries.
+	// A cancelled run releases it, too; if that takes too long the step's undo retries.
 	releasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opts.Lease)
 	defer cancel()
 	lost, err := r.at.release(releasing, s)
@@ -176,7 +174,7 @@ func (r *run) release(ctx context.Context, s *phase.Scope) error {
 		r.prove(ctx, s, verdict)
 		if err == nil {
 			r.early.end(ctx, s)
-		} else { // the set is good; that PD is not released is the cluster's trouble, and is what the run ends with
+		} else { // the set is good; the run ends with the error of PD's release
 			r.at.stillHeld = err
 			s.Result(journal.ResultStillHeld, err.Error())
 			s.Warn("the cut is proven, and PD is not released yet: the backup is finished first, then it is tried "+
@@ -192,8 +190,8 @@ func (r *run) release(ctx context.Context, s *phase.Scope) error {
 		"nothing says that the cluster was held during the whole cut")
 }
 
-// proveHold proves the hold over the whole cut. That of another process lasts until this run has recorded its cut, and
-// its renewals are waited for: the replicas are read again meanwhile, which gives the verdict on early apply.
+// proveHold proves that the hold lasted for the whole cut. Another process's hold lasts until this run has recorded its
+// cut, and is proven by waiting for its renewals; meanwhile the replicas are read again for the proof of early apply.
 func (r *run) proveHold(ctx context.Context, s *phase.Scope) (verdict *manifest.EarlyApply, err error) {
 	if !r.opts.OtherHolds {
 		return nil, r.at.hold.Prove(ctx)
@@ -205,7 +203,7 @@ func (r *run) proveHold(ctx context.Context, s *phase.Scope) (verdict *manifest.
 	return verdict, err
 }
 
-// prove notes what the steps after the release need. The verdict is of a cut under another process's hold.
+// prove records what the steps after the release need. The verdict is that of a cut under another process's hold.
 func (r *run) prove(ctx context.Context, s *phase.Scope, verdict *manifest.EarlyApply) {
 	p := proof{Source: r.source.Source, Started: r.runner.Started()}
 	if r.opts.OtherHolds {
@@ -219,8 +217,8 @@ func (r *run) prove(ctx context.Context, s *phase.Scope, verdict *manifest.Early
 	r.at.recordProof(p)
 }
 
-// releaseAgain releases what the release had to leave, once the backup is sealed. The undo of the release, which
-// follows a failure, has the last word on whether the cluster is held.
+// releaseAgain releases, once the backup is sealed, what the release could not. The undo of the release, after a
+// failure, decides whether the cluster is still held.
 func (r *run) releaseAgain(ctx context.Context, s *phase.Scope) error {
 	err := errors.Join(r.releaseLate(ctx, s), r.early.endLate(ctx, s))
 	if err != nil {
@@ -229,7 +227,7 @@ func (r *run) releaseAgain(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// releaseLate releases what the release had to leave. Its error is of kind Held.
+// releaseLate releases what the release could not. Its error is of kind Held.
 func (r *run) releaseLate(ctx context.Context, s *phase.Scope) error {
 	if r.at.stillHeld == nil {
 		return nil

@@ -27,8 +27,8 @@ func (r *run) adoptProof(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// record writes the manifest, unsealed. The highest timestamp and id are read after the cut, so that they
-// bound everything that the snapshots hold.
+// record writes the manifest, unsealed. The highest timestamp and id are read after the cut, so that they bound
+// everything in the snapshots.
 func (r *run) record(ctx context.Context, s *phase.Scope) error {
 	if err := r.at.proof.check("record backup", r.opts.Backup, r.at.backupTS); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (r *run) record(ctx context.Context, s *phase.Scope) error {
 			r.result.Manifest = m
 		}
 	}
-	if r.result.Manifest == nil { // or the step is repeated: what is stored of it already cannot be replaced
+	if r.result.Manifest == nil { // else the step is repeated: what is stored cannot be replaced
 		m, err := r.records.draft(ctx, s, &r.at.proof, r.at.sets.snapshots(r.source.Topology.Stores))
 		if err != nil {
 			return err
@@ -52,27 +52,27 @@ func (r *run) record(ctx context.Context, s *phase.Scope) error {
 		if err != nil {
 			return err
 		}
-		if err := r.runner.Fence().Check(ctx); err != nil { // the marks before it may be large, and take long
+		if err := r.runner.Fence().Check(ctx); err != nil { // the marks before it may be large and take long
 			return err
 		}
 		r.result.Manifest = m
 	}
-	return r.records.put(ctx, r.result.Manifest, r.source.clusterID) // br's documents of it may be missing
+	return r.records.put(ctx, r.result.Manifest, r.source.clusterID) // br's documents may be missing
 }
 
-// forget removes the manifest of a run that failed, so that nothing names snapshots that are deleted.
+// forget removes a failed run's manifest, so that nothing names deleted snapshots.
 func (r *run) forget(ctx context.Context, _ *phase.Scope) error {
 	return r.records.forget(ctx, r.at.backupTS)
 }
 
-// adoptManifest reads the manifest that an earlier process has recorded.
+// adoptManifest reads the manifest that an earlier process recorded.
 func (r *run) adoptManifest(ctx context.Context, _ *phase.Scope) (err error) {
 	r.result.Manifest, err = r.records.adopt(ctx, r.source.clusterID)
 	return err
 }
 
-// wait returns when all snapshots are completed. It waits by progress: only a set without any for
-// Options.Stuck fails, as EBS promises no time. One snapshot in error fails the set, as EC2 does.
+// wait waits until all snapshots are completed. Only a set without progress for Options.Stuck fails, as EBS promises no
+// time. One snapshot in error fails the set, as in EC2.
 func (r *run) wait(ctx context.Context, s *phase.Scope) error {
 	c := completion{ebs: r.EBS, opts: r.opts}
 	got, err := c.await(ctx, s, ids(r.at.sets.all()), func(found []ebs.Snapshot) {
@@ -84,8 +84,8 @@ func (r *run) wait(ctx context.Context, s *phase.Scope) error {
 	return err
 }
 
-// seal checks once more that every snapshot of the manifest exists and is completed, and seals the manifest
-// as it is stored. From then on the backup can be restored and the snapshots stay.
+// seal checks once more that all of the manifest's snapshots exist and are completed, and seals the stored manifest.
+// From then on the backup can be restored and its snapshots are kept.
 func (r *run) seal(ctx context.Context, _ *phase.Scope) error {
 	if err := r.records.seal(ctx, r.result.Manifest, &r.at.proof, r.result.DataBytes); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (r *run) seal(ctx context.Context, _ *phase.Scope) error {
 	return nil
 }
 
-// adoptSeal says that the backup is sealed already.
+// adoptSeal notes that the backup is already sealed.
 func (r *run) adoptSeal(context.Context, *phase.Scope) error {
 	r.result.Sealed = true
 	return nil
