@@ -1,5 +1,5 @@
-// Package runner is what every backup, restore and resolve is as a run: it finds out which storage it works with, keeps
-// other runs off its cluster by a lock, writes a journal, and continues the run of that id whose process died.
+// Package runner is what backups, restores and resolves have in common as runs: the storage's identity, the lock that
+// keeps other runs off the cluster, the journal, and resuming a run whose process died.
 //
-// What a run does is in its steps, which the caller brings; the engine of package phase carries them out.
+// What a run does is in its steps, which the caller supplies; the engine of package phase executes them.
 package runner

@@ -11,19 +11,19 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// LockTTL is how long a dead run keeps others from its cluster, and how long object storage may be away without ending
-// a run. A hold has shorter leases of its own.
+// LockTTL is how long a dead run keeps others from its cluster, and how long object storage may be unavailable without
+// ending a run. A hold has its own, shorter leases.
 const LockTTL = 10 * time.Minute
 
 const (
-	// lockInterval is how often a lock that another run has is tried again.
+	// lockInterval is how often a lock held by another run is retried.
 	lockInterval = 5 * time.Second
-	// itIsTheLock is why the steps of the lock do not ask it.
+	// itIsTheLock is why the lock's own steps do not check it.
 	itIsTheLock = "it is the lock"
 	remainsRun  = "run"
 )
 
-// LockStep takes the lock by take, which calls Lock.
+// LockStep acquires the lock by take, which calls Lock.
 func (r *Runner) LockStep(in string, take func(context.Context, *phase.Scope) error) phase.Step {
 	return phase.Step{
 		Phase: in, Name: journal.StepLock, Deadline: 3*time.Minute + r.cfg.AliveWait + max(0, r.cfg.LockWait), Do: take,
@@ -32,7 +32,7 @@ func (r *Runner) LockStep(in string, take func(context.Context, *phase.Scope) er
 	}
 }
 
-// UnlockStep frees the lock of a run that has done its work: what the steps named in ends made stays.
+// UnlockStep frees the lock of a run that is done: what the steps named in ends made is kept.
 func (r *Runner) UnlockStep(in string, ends ...string) phase.Step {
 	return phase.Step{
 		Phase: in, Name: "unlock", Deadline: time.Minute, Do: r.unlock, Unfenced: itIsTheLock,
@@ -40,8 +40,8 @@ func (r *Runner) UnlockStep(in string, ends ...string) phase.Step {
 	}
 }
 
-// Lock admits one run at a time to the cluster. A lock that is lost ends the run: what is there may be another run's by
-// now, and is kept.
+// Lock admits one run at a time to the cluster. Losing the lock ends the run, which then keeps what it made: that may
+// be another run's by now.
 func (r *Runner) Lock(ctx context.Context, s *phase.Scope) error {
 	if err := r.storage.ProveServer(ctx, r.cfg.Store, r.cfg.Tool); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (r *Runner) tryLock(ctx context.Context, s *phase.Scope) error {
 	return err
 }
 
-// unlock frees the lock. One that cannot be released frees itself, and does not make the work undone.
+// unlock frees the lock. If that fails the lock expires, and nothing is undone.
 func (r *Runner) unlock(ctx context.Context, s *phase.Scope) error {
 	if err := r.release(ctx, s); err != nil {
 		s.Warn("the lock frees itself within %s: %v", LockTTL, err)

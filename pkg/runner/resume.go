@@ -7,20 +7,19 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// Resumption is how a kind of run is continued once its process died.
+// Resumption is how a kind of run is resumed after its process died.
 type Resumption struct {
-	// Learn reads the journal, and what that has of the run, before the first step; its error refuses the run. It is
-	// nil where nothing is to be learnt.
+	// Learn reads the run's journal before the first step; its error refuses the run. It may be nil.
 	Learn func(h *phase.History, was *journal.About) error
-	// Adopt, StartOver and Reset are those of phase.Resume.
+	// Adopt, StartOver and Reset are as in phase.Resume.
 	Adopt     func(ctx context.Context, s *phase.Scope, h *phase.History) error
 	StartOver func(ctx context.Context, h *phase.History) (why string, err error)
 	Reset     func() error
-	// Abort undoes the run in place of continuing it, whatever was asked for.
+	// Abort undoes the run instead of resuming it, whatever the request.
 	Abort bool
 }
 
-// resume is the engine's rule for it.
+// resume returns the engine's configuration for it.
 func (r *Runner) resume(book Book) *phase.Resume {
 	how := book.Resume
 	return &phase.Resume{
@@ -42,8 +41,8 @@ func (r *Runner) resume(book Book) *phase.Resume {
 	}
 }
 
-// same refuses a run that was begun in another storage, of which this one is a copy, or with another request. What its
-// earlier processes made has the storage's tag of then, or none.
+// same refuses a run that was begun in another storage, of which this is a copy, or with another request. What its
+// earlier processes made carries that storage's tag, or none.
 func (r *Runner) same(h *phase.History, book Book) error {
 	was, err := journal.ReadAbout(r.cfg.Run, h.Records[0])
 	if err != nil {

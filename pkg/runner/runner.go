@@ -16,7 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/storage"
 )
 
-// Config is which run this is, and where. All is required but Sink, Log, Remains, NoCopy and the waits.
+// Config identifies the run and its storage. All is required except Sink, Log, Remains, NoCopy and the waits.
 type Config struct {
 	Operation string // "backup" or "restore", for errors
 	Run       cluster.RunID
@@ -27,17 +27,16 @@ type Config struct {
 	Sink      phase.Sink
 	Log       *zap.Logger
 	Remains   *phase.Remains
-	// Unfinished is what Remains has of the run while it holds the lock.
+	// Unfinished is the run's text in Remains while it holds the lock.
 	Unfinished string
-	// NoCopy, if it is not empty, is what a storage that is a copy of another is refused for.
+	// NoCopy, if not empty, is why a storage that is a copy of another is refused.
 	NoCopy string
-	// LockWait is how long another run's lock is watched at most, to find out whether that run is alive; zero is 90 s,
-	// and runlock.NoWait refuses at once. AliveWait is how long the lock of a run that is alive is waited for beside
-	// that.
+	// LockWait bounds how long another run's lock is watched, to find out whether that run is alive; zero is 90 s, and
+	// runlock.NoWait refuses at once. AliveWait is how long to wait, beyond that, for the lock of a live run.
 	LockWait, AliveWait time.Duration
 }
 
-// Runner carries out one run, once. It is not safe for concurrent use.
+// Runner executes one run, once. It is not safe for concurrent use.
 type Runner struct {
 	cfg       Config
 	fence     *runlock.Fence
@@ -45,62 +44,63 @@ type Runner struct {
 	storageID string
 	cancel    context.CancelCauseFunc
 	waited    bool
-	earlier   *phase.History // of the processes before this one; nil in a new run
-	restarted bool           // what they made was undone by this one
+	earlier   *phase.History // of the earlier processes; nil in a new run
+	restarted bool           // this process undid what they made
 	outcome   Outcome
 }
 
-// Outcome is how a run went, as a run. It is filled in as far as the run came, also on error.
+// Outcome is how a run went, as far as it got, also on error.
 type Outcome struct {
 	Timings phase.Timings
-	// Started and Finished are of this process; Before has those that came before it.
+	// Started and Finished are of this process; Before are the earlier ones.
 	Started, Finished time.Time
 	Before            []phase.Process
-	// FailedAttempts are those of the group of steps that may be attempted more than once.
+	// FailedAttempts are those of the group of steps that may be retried.
 	FailedAttempts []phase.Attempt
-	// Journalled is true once this process had the lock and its journal was begun. Of a process that came no further,
-	// nothing is stored: it may have been refused by the very run whose id it carries.
+	// Journalled is true once this process had the lock and its journal was begun. Before that nothing is stored: it
+	// may have been refused by the very run whose id it carries.
 	Journalled bool
-	// LostLock is true of a run that ended because another process has, or may have, its cluster.
+	// LostLock is true if the run ended because another process has, or may have, its cluster.
 	LostLock bool
-	// Expected is how long the run was to take by its announcement, by this process or an earlier one; nil without one.
+	// Expected is the run's announced duration, by this process or an earlier one; nil without one.
 	Expected json.RawMessage
 }
 
-// New makes a run that has done nothing yet.
+// New makes a run.
 func New(cfg Config) *Runner {
 	return &Runner{cfg: cfg, fence: runlock.NewFence(cfg.Store, cfg.Cluster, cfg.Owner), cancel: func(error) {}}
 }
 
-// Fence is the run's lock, to be asked right before what two runs must not both do.
+// Fence is the run's lock, to be checked right before anything that two runs must not both do.
 func (r *Runner) Fence() *runlock.Fence { return r.fence }
 
-// Began reports whether an earlier process has begun the run.
+// Began reports whether an earlier process began the run.
 func (r *Runner) Began() bool { return r.earlier != nil }
 
-// Started is when this process began with the run's steps.
+// Started is when this process began the run's steps.
 func (r *Runner) Started() time.Time { return r.outcome.Started }
 
-// Resumed reports whether the run continues what an earlier process has made.
+// Resumed reports whether the run continues with what an earlier process made.
 func (r *Runner) Resumed() bool { return r.earlier != nil && !r.restarted }
 
-// Waited reports whether the run had to wait for the lock of another one.
+// Waited reports whether the run waited for another run's lock.
 func (r *Runner) Waited() bool { return r.waited }
 
 // Book is what a run does.
 type Book struct {
-	// About is written with the journal's first record; what Config has is filled in. It is called right before.
+	// About returns the content of the journal's first record, to which Config's fields are added. It is called right
+	// before that is written.
 	About func() journal.About
 	Steps []phase.Step
-	// Resume is how the run is continued; nil refuses a run id that was used.
+	// Resume is how the run is resumed; nil refuses a used run id.
 	Resume *Resumption
 	Group  *phase.RetryGroup
 	Times  *phase.StoreTimes
 	Serial bool
 }
 
-// Execute carries the steps out under a journal, or continues the run whose journal is there. It returns how that went
-// also on error; an error of a run that has lost its lock says so, whatever failed because of it.
+// Execute runs the steps under a journal, or resumes the run if it has one. The outcome is valid also on error. If the
+// run has lost its lock the error reports that, whatever failed because of it.
 func (r *Runner) Execute(ctx context.Context, book Book) (Outcome, error) {
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
@@ -112,12 +112,12 @@ func (r *Runner) Execute(ctx context.Context, book Book) (Outcome, error) {
 		Journal: journal.NewStoreJournal(r.cfg.Store, manifest.JournalPrefix(r.cfg.Run)),
 		Begin:   func(ctx context.Context) (any, error) { return r.begin(ctx, book.About) },
 		Group:   book.Group, Times: book.Times, Serial: book.Serial,
-		// A run of hours survives an outage of object storage for as long as its lock does. A hold waits for nothing.
+		// A run of hours survives an outage of object storage as long as its lock does. A hold does not wait.
 		JournalPatience: LockTTL,
 	}
 	if book.Resume != nil {
 		cfg.Resume = r.resume(book)
-		if book.Resume.Abort { // nothing is begun, and the undo waits for no record
+		if book.Resume.Abort { // nothing is begun, and the undo does not wait for records
 			cfg.Fresh, cfg.Begin, cfg.JournalPatience = false, nil, 0
 		}
 	}
@@ -131,28 +131,27 @@ func (r *Runner) Execute(ctx context.Context, book Book) (Outcome, error) {
 	return r.outcome, err
 }
 
-// lockAnswer bounds the last look at the lock.
+// lockAnswer bounds the last check of the lock.
 const lockAnswer = 5 * time.Second
 
-// explain finds out whether a run that failed has lost its lock, and says so: whatever failed may be because of it.
+// explain adds to a failed run's error whether its lock was lost, which may be the cause.
 func (r *Runner) explain(ctx context.Context, err error) error {
 	if err != nil && r.fence.Epoch() != 0 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockAnswer)
 		defer cancel()
-		_ = r.fence.Confirm(ctx) // notes the loss
+		_ = r.fence.Confirm(ctx) // records a loss
 	}
 	return r.fence.Explain(r.cfg.Operation, err)
 }
 
-// Check carries out steps that change nothing. No journal is written.
+// Check runs steps that change nothing, without a journal.
 func (r *Runner) Check(ctx context.Context, steps ...phase.Step) error {
 	engine := phase.New(phase.Config{Run: r.cfg.Run, Sink: r.cfg.Sink, Log: r.cfg.Log, Journal: phase.NoJournal{}})
 	return engine.Run(ctx, steps)
 }
 
-// Announce says how long the run should take, by ask, and journals it if no earlier process has: the report says how
-// wrong it was. Ask gets what an earlier process has journalled, and returns nil and "" if nothing is known; a nil ask
-// announces nothing.
+// Announce shows how long the run should take, by ask, and journals it unless an earlier process has: the report
+// compares it with the actual time. Ask gets what an earlier process journalled, and returns nil and "" if unknown.
 func (r *Runner) Announce(s *phase.Scope, ask func(earlier json.RawMessage) (expected json.RawMessage, text string)) {
 	earlier := r.outcome.Expected
 	expected, text := ask(earlier)

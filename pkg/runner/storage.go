@@ -9,10 +9,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/storage"
 )
 
-// StorageID is the identity that what the run makes is tagged with; "" in a run that an older version began.
+// StorageID is the storage identity with which the run tags what it makes; "" if an older version began the run.
 func (r *Runner) StorageID() string { return r.storageID }
 
-// openStorage finds out which storage this is.
+// openStorage reads the storage's identity.
 func (r *Runner) openStorage(ctx context.Context) (err error) {
 	if r.storage, err = storage.Find(ctx, r.cfg.Store); err != nil {
 		return err
@@ -21,7 +21,7 @@ func (r *Runner) openStorage(ctx context.Context) (err error) {
 	return r.refuseCopy(r.storage)
 }
 
-// refuseCopy is Unready in a copy, for a run that must not be there.
+// refuseCopy returns Unready in a copy of a storage, if the run must not be there.
 func (r *Runner) refuseCopy(found *storage.Storage) error {
 	if r.cfg.NoCopy == "" {
 		return nil
@@ -29,7 +29,7 @@ func (r *Runner) refuseCopy(found *storage.Storage) error {
 	return found.RefuseCopy(r.cfg.NoCopy)
 }
 
-// begin gives a storage without one its identity: what the run writes and tags from now on carries it.
+// begin gives the storage an identity if it has none: the run writes and tags with it from now on.
 func (r *Runner) begin(ctx context.Context, about func() journal.About) (any, error) {
 	if err := r.storage.ProveServer(ctx, r.cfg.Store, r.cfg.Tool); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (r *Runner) begin(ctx context.Context, about func() journal.About) (any, er
 	return r.about(about), nil
 }
 
-// about is what the journal has of the run.
+// about is the journal's description of the run.
 func (r *Runner) about(of func() journal.About) journal.About {
 	about := of()
 	about.Cluster, about.Tool = r.cfg.Cluster, r.cfg.Tool
@@ -52,7 +52,7 @@ func (r *Runner) about(of func() journal.About) journal.About {
 	return about
 }
 
-// StorageStep looks at the storage as a run does, and changes nothing: for a dry run.
+// StorageStep checks the storage as a run does, without changing it, for a dry run.
 func (r *Runner) StorageStep(in string) phase.Step {
 	return phase.Step{
 		Phase: in, Name: "storage", Deadline: 5 * time.Minute, ReadOnly: true, Retry: true, Do: r.checkStorage,

@@ -1,3 +1,3 @@
-// Package freeze keeps PD from moving the leaders and peers of a cluster that recovers, and GC from the versions that
-// it is flashed back to, until both are put back.
+// Package freeze keeps PD from moving leaders and peers of a recovering cluster, and GC from removing the versions of
+// the backup ts, until both are restored.
 package freeze

@@ -19,8 +19,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// frozen are the limits that keep PD from moving leaders and peers of the recovering cluster. They work from
-// the first moment, while a pause of schedulers that PD has not made yet is a silent no-op.
+// frozen are the limits that keep PD from moving leaders and peers of the recovering cluster. They take effect at once,
+// while pausing schedulers that PD has not created yet is a silent no-op.
 var frozen = map[string]any{
 	"schedule.leader-schedule-limit": 0,
 	"schedule.region-schedule-limit": 0,
@@ -28,75 +28,75 @@ var frozen = map[string]any{
 	"schedule.merge-schedule-limit":  0,
 }
 
-// replicaLimit is how many replicas PD's checker makes at the same time.
+// replicaLimit is how many replicas PD's checker creates concurrently.
 const replicaLimit = "schedule.replica-schedule-limit"
 
 const (
 	// freezeTTL is how long PD stays frozen if the run dies; it is renewed at a third until Thaw.
 	freezeTTL = 10 * time.Minute
-	// aheadTTL is how long PD's limits stay lowered then if a replica is ahead: PD must not copy it.
+	// aheadTTL is how long PD's limits then stay lowered if a replica is ahead: PD must not copy it.
 	aheadTTL = 7 * 24 * time.Hour
 )
 
-// How often PD's scheduling is polled: often until its coordinator has started and all its schedulers are paused,
-// then now and then, because PD silently forgets pauses when its leader changes.
+// How often PD's scheduling is polled: often until its coordinator has started and all schedulers are paused, then less
+// often, because PD silently forgets pauses when its leader changes.
 const (
 	thawedInterval = 250 * time.Millisecond
 	frozenInterval = 5 * time.Second
 )
 
-// Config is whose PD is frozen, and for which run.
+// Config identifies the cluster and the run.
 type Config struct {
 	Cluster  cluster.Name
 	Service  string     // the run's name among PD's GC safe points
-	BackupTS cluster.TS // GC is held back from the versions of this time
+	BackupTS cluster.TS // whose versions GC must keep
 	PD       PD
 	Fence    Fence
 	Log      *zap.Logger
 }
 
-// PD is what freezing needs of the placement driver.
+// PD is what freezing needs from the placement driver.
 type PD interface {
 	pd.Scheduling
 	pd.GC
 }
 
-// Fence says whether another run has, or may have, the cluster.
+// Fence reports whether another run has, or may have, the cluster.
 type Fence interface {
-	// Check is a Conflict if so, and notes that.
+	// Check returns a Conflict if so, and records the loss.
 	Check(ctx context.Context) error
-	// Loss is the reason of a loss that was noted; nil is none.
+	// Loss returns the reason of a recorded loss; nil without one.
 	Loss() error
-	// Holder reads who has the cluster.
+	// Holder reads which run has the cluster.
 	Holder(ctx context.Context) fenced.Holder
 }
 
-// Freezer keeps PD frozen. Freeze, MakingReplicas and Thaw are called one after the other.
+// Freezer keeps PD frozen. Freeze, MakingReplicas and Thaw must not be called concurrently.
 type Freezer struct {
 	cfg Config
 
 	stop    context.CancelFunc // ends the renewal; nil while there is none
 	renewal sync.WaitGroup
 
-	replicas atomic.Int64 // how many PD may make at once
+	replicas atomic.Int64 // how many PD may create at once
 	ahead    atomic.Bool  // keeps PD frozen for long
 	limiting sync.Mutex   // one change of the limits at a time
 
 	passed atomic.Uint64 // the GC safe point, once it is above the backup ts
 }
 
-// New makes a freezer. It does nothing yet.
+// New makes a freezer, which does nothing yet.
 func New(cfg Config) *Freezer { return &Freezer{cfg: cfg} }
 
-// Freeze lowers PD's limits, reads them back, and keeps them, the pauses of its schedulers and the GC hold until Thaw.
-// ahead is that a replica is ahead of its log. Calling it again lowers the limits again.
+// Freeze lowers PD's limits, reads them back, and renews them, the pauses of its schedulers and the GC hold until Thaw.
+// ahead means that a replica is ahead of its log. Calling it again lowers the limits again.
 func (f *Freezer) Freeze(ctx context.Context, ahead bool) error {
 	f.ahead.Store(ahead)
 	if err := f.lowerLimits(ctx); err != nil {
 		return err
 	}
 	if f.stop != nil {
-		return nil // a second try of the step: what keeps it runs
+		return nil // the step is retried: the renewal is running
 	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f.stop = cancel
@@ -104,7 +104,7 @@ func (f *Freezer) Freeze(ctx context.Context, ahead bool) error {
 	return nil
 }
 
-// lowerLimits overrides the limits for one TTL from now. PD answers with success also where it does nothing.
+// lowerLimits overrides the limits for one TTL from now. PD reports success even if it does nothing.
 func (f *Freezer) lowerLimits(ctx context.Context) error {
 	f.limiting.Lock()
 	defer f.limiting.Unlock()
@@ -129,11 +129,11 @@ func (f *Freezer) lowerLimits(ctx context.Context) error {
 	return nil
 }
 
-// lastAnswers is how long Thaw waits for the answers of pauses that are under way: one that is cancelled may be carried
-// out all the same, after the scheduler has been resumed, and last for a whole TTL.
+// lastAnswers is how long Thaw waits for the answers of pauses in flight: PD may execute a cancelled one after the
+// scheduler was resumed, and it would last for a whole TTL.
 const lastAnswers = 2 * time.Second
 
-// keepFrozen renews until ctx ends. What fails is tried again at the next poll, which is in time.
+// keepFrozen renews until ctx ends. What fails is retried at the next poll, which is in time.
 func (f *Freezer) keepFrozen(ctx context.Context) {
 	renewed, pause := time.Now(), thawedInterval
 	for wait.For(ctx, pause) == nil {
@@ -142,7 +142,7 @@ func (f *Freezer) keepFrozen(ctx context.Context) {
 			pause = frozenInterval
 		}
 		if f.cfg.Fence.Loss() != nil {
-			return // what is paused by now is another run's
+			return // what is paused now belongs to another run
 		}
 		if err != nil && ctx.Err() == nil {
 			f.cfg.Log.Warn("PD's scheduling cannot be kept paused; trying again", zap.Error(err))
@@ -150,8 +150,8 @@ func (f *Freezer) keepFrozen(ctx context.Context) {
 	}
 }
 
-// keepOnce renews what is due, and pauses what runs; done says that nothing does. Its calls get their answers also if
-// ctx ends meanwhile.
+// keepOnce renews what is due and pauses running schedulers; done means that none is running. Its calls get their
+// answers even if ctx ends meanwhile.
 func (f *Freezer) keepOnce(ctx context.Context, renewed *time.Time) (done bool, err error) {
 	ctx, release := wait.Outlive(ctx, lastAnswers)
 	defer release()
@@ -165,7 +165,7 @@ func (f *Freezer) keepOnce(ctx context.Context, renewed *time.Time) (done bool, 
 	return done, errors.Join(err, pauseErr)
 }
 
-// renew makes limits, pauses and the GC hold last for one TTL from now, unless another run has the cluster: its process
+// renew extends limits, pauses and the GC hold to one TTL from now, unless another run has the cluster: this process
 // may have been suspended.
 func (f *Freezer) renew(ctx context.Context) error {
 	if err := f.cfg.Fence.Check(ctx); err != nil {
@@ -187,7 +187,7 @@ func (f *Freezer) renew(ctx context.Context) error {
 	return failure.Annotate(err, "hold gc", f.cfg.Cluster.String())
 }
 
-// pauseSchedulers pauses by name what PD lists by now and reads it back; done is false while PD lists none.
+// pauseSchedulers pauses by name the schedulers that PD lists, and reads them back; done is false while PD lists none.
 func (f *Freezer) pauseSchedulers(ctx context.Context) (done bool, err error) {
 	list, err := f.cfg.PD.Schedulers(ctx)
 	if err != nil {
@@ -215,15 +215,15 @@ func (f *Freezer) pauseSchedulers(ctx context.Context) (done bool, err error) {
 	return len(list) > 0, nil
 }
 
-// Taken is a Conflict if another run has the cluster by now: a process that was suspended may not have noticed it yet.
+// Taken returns a Conflict if another run has the cluster by now, which a suspended process may not have noticed.
 func (f *Freezer) Taken(ctx context.Context) error {
-	_ = f.cfg.Fence.Check(ctx) // notes it; what cannot be asked now keeps nothing frozen
+	_ = f.cfg.Fence.Check(ctx) // records it; if it cannot be read nothing stays frozen
 	return f.cfg.Fence.Loss()
 }
 
-// Thaw puts scheduling and GC back. What cannot be put back does not keep it from the rest. While another run has the
-// cluster, only the GC hold is this run's to end, and not even that if it is another process of this run. PD's limits
-// stay lowered if a replica is ahead, for aheadTTL.
+// Thaw restores scheduling and GC. If a part fails the rest is still restored. If another run has the cluster, only the
+// GC hold is this run's to release, and not even that if it is another process of this run. If a replica is ahead, PD's
+// limits stay lowered for aheadTTL.
 func (f *Freezer) Thaw(ctx context.Context, ahead bool) error {
 	if f.stop != nil {
 		f.stop()
@@ -233,9 +233,9 @@ func (f *Freezer) Thaw(ctx context.Context, ahead bool) error {
 	lost := f.Taken(ctx) != nil
 	if lost {
 		switch f.cfg.Fence.Holder(ctx) {
-		case fenced.HolderSameRun: // all of it is that process's
+		case fenced.HolderSameRun: // all of it belongs to that process
 			return nil
-		case fenced.HolderEndedRun: // so that it is this one's to end again
+		case fenced.HolderEndedRun: // so this process may release it again
 		case fenced.HolderUnknown, fenced.HolderThis, fenced.HolderOtherRun:
 			return f.releaseGC(ctx)
 		}
@@ -246,7 +246,7 @@ func (f *Freezer) Thaw(ctx context.Context, ahead bool) error {
 		acts = slices.Insert(acts, 1, f.dropLimits)
 	}
 	for _, putBack := range acts {
-		if err := f.Taken(ctx); err != nil && !lost { // the process may have been suspended in the call before
+		if err := f.Taken(ctx); err != nil && !lost { // the process may have been suspended during the previous call
 			return err
 		}
 		errs = append(errs, putBack(ctx))
@@ -263,8 +263,8 @@ func (f *Freezer) releaseGC(ctx context.Context) error {
 	return failure.Annotate(f.cfg.PD.ReleaseGC(ctx, f.cfg.Service), "release gc", f.cfg.Cluster.String())
 }
 
-// resumeSchedulers resumes what PD lists as paused. One that PD does not have by now is not paused either: pauses are
-// the leader's, and a new leader has none.
+// resumeSchedulers resumes the schedulers that PD lists as paused. Any other is not paused: pauses live in PD's leader,
+// and a new leader has none.
 func (f *Freezer) resumeSchedulers(ctx context.Context) error {
 	list, err := f.cfg.PD.Schedulers(ctx)
 	if err != nil {
@@ -282,7 +282,7 @@ func (f *Freezer) resumeSchedulers(ctx context.Context) error {
 	return failure.Join(errs...)
 }
 
-// MakingReplicas lets PD make so many replicas at once while do runs: none that is ahead of its log may be left.
+// MakingReplicas lets PD create atOnce replicas at a time while do runs: none that is ahead of its log may be left.
 func (f *Freezer) MakingReplicas(ctx context.Context, atOnce int64, do func() error) error {
 	f.ahead.Store(false)
 	f.replicas.Store(atOnce)
@@ -297,8 +297,8 @@ func (f *Freezer) MakingReplicas(ctx context.Context, atOnce int64, do func() er
 	return f.lowerLimits(ctx)
 }
 
-// CheckKept refuses so many replicas that are ahead if PD's limits were not kept at 0 since they were found: PD may
-// have copied one to another store, where it is not known as such.
+// CheckKept fails if ahead, the number of replicas ahead of their logs, is not 0 and PD's limits were not kept at 0
+// since they were found: PD may have copied one to another store, where it is not recognized.
 func (f *Freezer) CheckKept(ctx context.Context, ahead int) error {
 	inForce, err := f.cfg.PD.TTLConfig(ctx)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// gcTTL is how long GC is held back if the run dies. It is renewed while the run lives.
+// gcTTL is how long GC stays held if the run dies. It is renewed while the run lives.
 const gcTTL = 24 * time.Hour
 
-// HoldGC keeps the versions of the backup ts until TiDB is up.
+// HoldGC keeps the backup ts' versions until TiDB is up.
 func (f *Freezer) HoldGC(ctx context.Context) error {
 	lowest, err := f.cfg.PD.HoldGC(ctx, f.cfg.Service, f.cfg.BackupTS, gcTTL)
 	if err != nil {
@@ -24,8 +24,8 @@ func (f *Freezer) HoldGC(ctx context.Context) error {
 	return nil
 }
 
-// PollGC remembers the GC safe point once it is above the backup ts. That PD does not answer is no failure: the next
-// poll shows it.
+// PollGC records the GC safe point once it is above the backup ts. It ignores a PD that does not answer: the next poll
+// shows it.
 func (f *Freezer) PollGC(ctx context.Context) {
 	_, gc, err := f.cfg.PD.SafePoints(ctx)
 	if err == nil && gc > f.cfg.BackupTS {
