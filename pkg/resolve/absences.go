@@ -9,8 +9,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// absences logs the stores that do not answer: one line when a store is away, and one when it is back, with how often
-// it was asked. A line for each try would be five a second. It is safe for concurrent use.
+// absences logs stores that do not answer: one line when a store becomes unreachable, and one when it is back, with the
+// number of tries. A line per try would be five a second. It is safe for concurrent use.
 type absences struct {
 	log *zap.Logger
 
@@ -29,7 +29,7 @@ func newAbsences(log *zap.Logger) *absences {
 	return &absences{log: log, away: map[cluster.StoreID]*absence{}}
 }
 
-// failed notes a try that failed.
+// failed records a failed try.
 func (a *absences) failed(store cluster.StoreID, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -41,7 +41,7 @@ func (a *absences) failed(store cluster.StoreID, err error) {
 	a.away[store].err = err
 }
 
-// back notes that a store works on what it was asked for.
+// back records that a store is working on the request.
 func (a *absences) back(store cluster.StoreID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -52,7 +52,7 @@ func (a *absences) back(store cluster.StoreID) {
 	}
 }
 
-// end logs the stores that are still away: nobody asks them any more.
+// end logs the stores that are still unreachable: they are not asked any more.
 func (a *absences) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,13 +14,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// The time to apply logs in, at most.
+// The maximum time to apply logs.
 const (
 	applyBase = time.Hour
 	applyEach = 500 * time.Millisecond
 )
 
-// awaitApply waits until every store has answered its call and has applied the logs of all its peers.
+// awaitApply waits until every store has answered its call and applied the logs of all its peers.
 func (r *recovery) awaitApply(ctx context.Context, s *phase.Scope) error {
 	s.Expect(2*int64(len(r.cfg.Stores)), "answers")
 	pending := &pendingStores{left: map[cluster.StoreID]string{}}
@@ -46,7 +46,7 @@ func (r *recovery) awaitApply(ctx context.Context, s *phase.Scope) error {
 	return err
 }
 
-// pendingStores is what each store still has to do.
+// pendingStores is what each store still must do.
 type pendingStores struct {
 	mu   sync.Mutex
 	left map[cluster.StoreID]string
@@ -71,8 +71,7 @@ func (p *pendingStores) String() string {
 	return strings.Join(items, ", ")
 }
 
-// awaitRecovered waits until the last RecoverRegion that the store was sent is answered. The store is asked again
-// when it restarts.
+// awaitRecovered waits until the store's last RecoverRegion is answered. It is sent again if the store restarts.
 func (r *recovery) awaitRecovered(ctx context.Context, store cluster.StoreID) error {
 	for {
 		last := r.last(store)
@@ -95,10 +94,10 @@ func (r *recovery) awaitRecovered(ctx context.Context, store cluster.StoreID) er
 	}
 }
 
-// awaitApplied asks one store until it has applied. One whose calls have failed for Config.Stall ends the run;
-// one that works on its log may take as long as it takes.
+// awaitApplied polls one store until it has applied its logs. The run fails if the calls have failed for Config.Stall;
+// a store that is applying may take as long as it needs.
 func (r *recovery) awaitApplied(ctx context.Context, store cluster.StoreID) error {
-	var failing time.Time // since when every call failed
+	var failing time.Time // since when all calls have failed
 	for {
 		err := r.tikv.WaitApply(ctx, r.stores.address(store), store)
 		if err == nil {

@@ -10,24 +10,24 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
 )
 
-// verdict is what is known of a region that may have nothing to take back.
+// verdict is whether a region has anything to flash back.
 type verdict uint8
 
 const (
-	changed   verdict = iota // or not known: it is flashed back
+	changed   verdict = iota // or unknown: it is flashed back
 	candidate                // its log ends where it did at the mark
-	unchanged                // and no key of it is locked
+	unchanged                // and none of its keys is locked
 )
 
-// verdicts is what is known of all planned regions. It is safe for concurrent use.
+// verdicts has the verdicts on all planned regions. It is safe for concurrent use.
 type verdicts struct {
-	leaders []plan.Leader // in key order; not changed, but for their stores
+	leaders []plan.Leader // in key order; only their stores change
 
 	mu sync.Mutex
-	of []verdict // by leaders
+	of []verdict // indexed like leaders
 }
 
-// newVerdicts begins with the regions whose logs end where they did at the marks.
+// newVerdicts makes candidates of the regions whose logs end where they did at the marks.
 func newVerdicts(made *plan.Plan, set *marks.Set) *verdicts {
 	v := &verdicts{leaders: made.Leaders, of: make([]verdict, len(made.Leaders))}
 	for i, same := range made.Unchanged(set) {
@@ -38,7 +38,7 @@ func newVerdicts(made *plan.Plan, set *marks.Set) *verdicts {
 	return v
 }
 
-// find is the index of the planned region with exactly these keys, of this id and version.
+// find returns the index of the planned region with exactly these keys, id and version.
 func (v *verdicts) find(r cluster.Region) (int, bool) {
 	i, ok := slices.BinarySearchFunc(v.leaders, r.Keys.Start, func(l plan.Leader, start cluster.EncodedKey) int {
 		return bytes.Compare(l.Keys.Start, start)
@@ -50,8 +50,8 @@ func (v *verdicts) find(r cluster.Region) (int, bool) {
 	return i, l.Region == r.ID && l.Version == r.Version && bytes.Equal(l.Keys.End, r.Keys.End)
 }
 
-// isCandidate reports whether PD's region is one whose log is the mark's, and is led from where it was planned: another
-// peer's log was not compared as the leader's.
+// isCandidate reports whether PD's region is a candidate led by the planned leader: the log of another peer was not
+// compared.
 func (v *verdicts) isCandidate(r cluster.Region) (int, bool) {
 	i, ok := v.find(r)
 	if !ok || v.leaders[i].Store != r.Leader.Store {
@@ -68,7 +68,7 @@ func (v *verdicts) set(i int, to verdict) {
 	v.of[i] = to
 }
 
-// list is the indexes of the regions with this verdict.
+// list returns the indexes of the regions with this verdict.
 func (v *verdicts) list(of verdict) []int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -81,7 +81,7 @@ func (v *verdicts) list(of verdict) []int {
 	return out
 }
 
-// moved notes regions that are to be led by another peer than was compared.
+// moved records regions that will be led by another peer than the one compared.
 func (v *verdicts) moved(to map[cluster.RegionID]cluster.StoreID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -17,10 +17,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// maxChecks is how many regions are checked at the same time: each is read twice as a whole.
+// maxChecks is how many regions are checked concurrently: each is read twice in full.
 const maxChecks = 16
 
-// regionCalls calls one region, where PD knows its leader, outside of a sweep.
+// regionCalls calls one region at its leader by PD, outside a sweep.
 type regionCalls struct {
 	cfg    *settings
 	pd     pd.Members
@@ -29,15 +29,15 @@ type regionCalls struct {
 	stamps Stamps
 }
 
-// regionCaller is what is called of a store.
+// regionCaller is what is called on a store.
 type regionCaller interface {
 	tikv.Flashbacker
 	tikv.Marker
 }
 
-// checkUnchanged takes Config.CheckUnchanged of the regions back all the same, chosen at random, and fails if a row of
-// one is another one afterwards. Then no region is taken for unchanged, here and in a run that resumes. It returns how
-// many regions have not changed.
+// checkUnchanged flashes back Config.CheckUnchanged of the regions anyway, chosen at random, and fails if a row of one
+// of them changes. Then no region counts as unchanged, neither here nor in a run that resumes. It returns how many
+// regions did not change.
 func (c *regionCalls) checkUnchanged(ctx context.Context, s *phase.Scope, found []cluster.KeyRange) (int, error) {
 	n := min(c.cfg.CheckUnchanged, len(found))
 	if n == 0 {
@@ -59,10 +59,11 @@ func (c *regionCalls) checkUnchanged(ctx context.Context, s *phase.Scope, found 
 	return n, nil
 }
 
-// checkRegion flashes the region with these keys back and returns how many rows it has. One that changes is Corrupt.
+// checkRegion flashes back the region with these keys and returns its number of rows. It returns Corrupt if one
+// changes.
 func (c *regionCalls) checkRegion(ctx context.Context, keys cluster.KeyRange) (int64, error) {
 	before, err := onRegion(ctx, c, keys, func(address string, f tikv.Flashback) (tikv.Digest, error) {
-		// at the start ts the region may be blocked already
+		// at the start ts the region may already be blocked
 		return c.tikv.Digest(ctx, address, f.Region, c.stamps.Start-1)
 	})
 	if err != nil {
@@ -83,7 +84,7 @@ func (c *regionCalls) checkRegion(ctx context.Context, keys cluster.KeyRange) (i
 	return after.Rows, err
 }
 
-// flashAgain makes the flashback of the region with these keys, also where it was made: then no row changes.
+// flashAgain flashes back the region with these keys. If that was done before, no row changes.
 func (c *regionCalls) flashAgain(ctx context.Context, keys cluster.KeyRange) error {
 	_, err := onRegion(ctx, c, keys, func(address string, f tikv.Flashback) (struct{}, error) {
 		if err := c.cfg.Fence.Check(ctx); err != nil {
@@ -97,8 +98,8 @@ func (c *regionCalls) flashAgain(ctx context.Context, keys cluster.KeyRange) err
 	return err
 }
 
-// onRegion makes a call for the region with these keys, where PD knows its leader, until it succeeds. It gives up when
-// it has failed for Config.Stall.
+// onRegion retries a call to the leader, by PD, of the region with these keys until it succeeds, or has failed for
+// Config.Stall.
 func onRegion[T any](
 	ctx context.Context, c *regionCalls, keys cluster.KeyRange, call func(address string, f tikv.Flashback) (T, error),
 ) (T, error) {
@@ -122,7 +123,7 @@ func onRegion[T any](
 	}
 }
 
-// flashbackOf looks the region up that has exactly these keys.
+// flashbackOf looks up the region with exactly these keys.
 func (c *regionCalls) flashbackOf(ctx context.Context, keys cluster.KeyRange) (tikv.Flashback, error) {
 	regions, err := c.pd.Regions(ctx, keys)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
 )
 
-// retryInterval is how often a store that is not there yet is asked again.
+// retryInterval is how often a store that is not ready is retried.
 const retryInterval = 200 * time.Millisecond
 
-// run reads the metas of all stores at the same time, each as soon as PD lists it. The stores in PD must be exactly
-// those of the manifest, and none may have restarted since it was read.
+// run reads the metas of all stores concurrently, each as soon as PD lists it. The stores in PD must be exactly those
+// of the manifest, and none may have restarted since it was read.
 func (g *gathering) run(ctx context.Context, s *phase.Scope) (*plan.Metas, error) {
 	defer g.stop()
 	if len(g.cfg.Stores) == 0 {
@@ -24,7 +24,7 @@ func (g *gathering) run(ctx context.Context, s *phase.Scope) (*plan.Metas, error
 	start := time.Now()
 	s.Expect(int64(len(g.cfg.Stores)), "stores")
 	for {
-		g.coming = g.cfg.Coming() // before what is found: what comes later is judged the next time
+		g.coming = g.cfg.Coming() // before the check: what comes later is checked next time
 		g.takeEnded()
 		found, foreign, err := g.stores.find(ctx)
 		if len(foreign) > 0 && !g.coming {
@@ -39,7 +39,7 @@ func (g *gathering) run(ctx context.Context, s *phase.Scope) (*plan.Metas, error
 		if read == len(g.cfg.Stores) && err == nil {
 			break
 		}
-		if err := g.decide(err); err != nil { //nolint:contextcheck // a plan is computed, and waits for nobody
+		if err := g.decide(err); err != nil { //nolint:contextcheck // a plan is computed, without waiting
 			return nil, err
 		}
 		if err := g.await(ctx); err != nil {

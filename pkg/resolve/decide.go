@@ -12,15 +12,15 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// permanent reports whether asking again is of no use. A store that does not serve its metas is not in recovery
-// mode, and does not enter it by itself.
+// permanent reports whether a retry is useless. A store that does not serve its metas is not in recovery mode, and does
+// not enter it by itself.
 func permanent(err error) bool {
 	return err != nil && !failure.Transient(err) && !errors.Is(err, context.Canceled)
 }
 
-// decide ends the run when a store answers what will not change, or when nothing came from one for Config.Stall since
-// nobody else waits for the stores any more: a process that dies on its volumes each time would hold up the run for
-// ever. pdErr is why PD does not list the stores, if it does not: it may have no leader, or be without a store yet.
+// decide fails the run if a store's answer is permanent, or if nothing came from one for Config.Stall once nothing else
+// waits for the stores: a process that crashes on its volumes every time would block the run for ever. pdErr is why PD
+// does not list the stores, if so: it may have no leader, or no store yet.
 func (g *gathering) decide(pdErr error) error {
 	now := time.Now()
 	if g.coming {
@@ -63,8 +63,8 @@ func (g *gathering) decide(pdErr error) error {
 		WithHint("%s", g.hintWithout(lateStores))
 }
 
-// hintWithout says what to do about stores that do not come. The command that leaves them out is named if a plan
-// without them proves that it would be taken.
+// hintWithout returns the hint about stores that do not come up. It names the command that leaves them out if a plan
+// without them is possible.
 func (g *gathering) hintWithout(late []cluster.StoreID) string {
 	const hint = "look at the logs of the stores' pods: their processes may not run on what their volumes hold"
 	without := append(slices.Clone(g.cfg.TolerateStores), late...)

@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// extendLogs extends the logs of the regions that have replicas which are ahead.
+// extendLogs extends the logs of the regions with replicas that are ahead.
 func (c *regionCalls) extendLogs(ctx context.Context, s *phase.Scope, early *EarlyApply) error {
 	s.Expect(int64(len(early.Affected)), "replicas")
 	return parallel.Each(ctx, maxChecks, early.Affected, func(ctx context.Context, _ int, a plan.Ahead) error {
@@ -22,7 +22,7 @@ func (c *regionCalls) extendLogs(ctx context.Context, s *phase.Scope, early *Ear
 	})
 }
 
-// extendLog extends one region's log. It gives up when the log has not grown for Config.Stall.
+// extendLog extends one region's log. It fails if the log has not grown for Config.Stall.
 func (c *regionCalls) extendLog(ctx context.Context, a plan.Ahead, replica *Replica) error {
 	if replica == nil {
 		return failure.New(failure.Unknown, "extend log", a.String(), "it is not among those that are rebuilt")

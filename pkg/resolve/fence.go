@@ -7,19 +7,19 @@ import (
 	"github.com/tisnap/tisnap/pkg/fenced"
 )
 
-// Fence says whether another run has, or may have, the cluster. runlock.Fence is one.
+// Fence reports whether another run has, or may have, the cluster, as runlock.Fence does.
 type Fence interface {
-	// Check is a Conflict if so, and notes that. It has to be quick as a rule.
+	// Check returns a Conflict if so, and records the loss. It should normally be quick.
 	Check(ctx context.Context) error
-	// Lose notes that another run was seen at work.
+	// Lose records that another run was seen at work.
 	Lose(reason error)
-	// Loss is the reason of a loss that was noted; nil is none.
+	// Loss returns the reason of a recorded loss; nil without one.
 	Loss() error
-	// Holder reads who has the cluster.
+	// Holder reads which run has the cluster.
 	Holder(ctx context.Context) fenced.Holder
 }
 
-// noOtherRun is the fence of a cluster without a lock. Only what the stores show is noted.
+// noOtherRun is the fence of a cluster without a lock. It only records what the stores show.
 type noOtherRun struct{ lost atomic.Pointer[error] }
 
 func (n *noOtherRun) Check(context.Context) error { return nil }

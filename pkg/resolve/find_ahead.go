@@ -20,31 +20,31 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// EarlyApply is what was found of replicas that are ahead before the regions got leaders: it is not to be seen
+// EarlyApply is what was found about replicas that are ahead before the regions got leaders: it cannot be seen
 // afterwards.
 type EarlyApply struct {
 	Affected []plan.Ahead `json:"affected,omitempty"`
-	// Rebuild are the replicas that are made again from the others, once the stores have left recovery mode: the
-	// affected ones, and what their stores hold of regions that split off since.
+	// Rebuild are the replicas to rebuild from the others once the stores have left recovery mode: the affected ones,
+	// and their stores' replicas of regions that split off since.
 	Rebuild []Replica `json:"rebuild,omitempty"`
-	// Removed says that none of them is left: what PD makes from then on is made from the others.
+	// Removed means that none of them is left: what PD creates from then on is created from the others.
 	Removed bool `json:"removed,omitempty"`
 }
 
-// present reports whether a replica that is ahead may still be there.
+// present reports whether a replica that is ahead may still exist.
 func (e *EarlyApply) present() bool { return e != nil && len(e.Affected) > 0 && !e.Removed }
 
-// aheadCall bounds one question for a raft state: three small reads.
+// aheadCall bounds one read of a raft state, of three small reads.
 const aheadCall = 10 * time.Second
 
-// aheadReader asks stores which of their replicas are ahead.
+// aheadReader finds the replicas that are ahead.
 type aheadReader struct {
 	cfg    *settings
 	tikv   tikv.Marker
 	stores *storeList
 }
 
-// read asks every store for the raft state of each of its peers, and lists by region and store those that are ahead.
+// read reads the raft state of each peer on every store, and lists by region and store those that are ahead.
 func (a *aheadReader) read(
 	ctx context.Context, s *phase.Scope, peers map[cluster.StoreID][]cluster.RegionID,
 ) ([]plan.Ahead, error) {
@@ -58,7 +58,7 @@ func (a *aheadReader) read(
 	err := parallel.Each(ctx, 0, a.cfg.Stores, func(ctx context.Context, _ int, store cluster.StoreID) error {
 		pace, moved := rate.NewLimiter(marks.MaxRate, marks.MaxCalls), &atomic.Int64{}
 		moved.Store(time.Now().UnixNano())
-		asking, end := context.WithCancelCause(ctx) // by the first region that cannot be read: the others meet the same
+		asking, end := context.WithCancelCause(ctx) // by the first unreadable region: the others would fail alike
 		defer end(nil)
 		one := func(ctx context.Context, _ int, region cluster.RegionID) error {
 			if err := pace.Wait(ctx); err != nil {
@@ -88,8 +88,7 @@ func (a *aheadReader) read(
 	return ahead, err
 }
 
-// isAhead asks one store for one peer, until it answers. It gives up when the store has answered nothing for
-// Config.Stall.
+// isAhead asks one store about one peer until it answers. It fails if the store has not answered for Config.Stall.
 func (a *aheadReader) isAhead(
 	ctx context.Context, store cluster.StoreID, region cluster.RegionID, moved *atomic.Int64,
 ) (applied uint64, ahead bool, err error) {

@@ -11,12 +11,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// scanEach is the longest that the scan for a lock may take a region on average.
+// scanEach is the maximum average time of a scan for a lock per region.
 const scanEach = 500 * time.Millisecond
 
-// findUnchanged counts the candidates as flashed back that no key is locked of, and that check passes by their keys. A
-// lock makes a region changed, whatever its transaction: the commit record of a primary that is flashed back stays, and
-// a secondary's lock would later be committed by it.
+// findUnchanged counts as flashed back the candidates without a locked key that pass check. Any lock means that a
+// region has changed, whatever its transaction: the commit record of a primary outlives the flashback, and would later
+// commit the lock of a secondary.
 func (b *flashback) findUnchanged(ctx context.Context, s *phase.Scope, check func([]cluster.KeyRange) error) error {
 	candidates := b.verdicts.list(candidate)
 	if len(candidates) == 0 {
@@ -48,7 +48,8 @@ func (b *flashback) findUnchanged(ctx context.Context, s *phase.Scope, check fun
 	return b.record.noted(ctx, nil)
 }
 
-// scanLocks asks the leader of each candidate for a lock. What is not one, or is done by an earlier run, is not asked.
+// scanLocks asks each candidate's leader for a lock. Regions that are not candidates, or were done by an earlier run,
+// are skipped.
 func (b *flashback) scanLocks(ctx context.Context, s *phase.Scope) error {
 	skip := sweep.NewCoverage(b.record.flashed.List()...)
 	for _, i := range b.verdicts.list(changed) {
@@ -62,7 +63,7 @@ func (b *flashback) scanLocks(ctx context.Context, s *phase.Scope) error {
 	return err
 }
 
-// scanRegion decides about one region. A region that another run has prepared meanwhile has changed.
+// scanRegion decides about one region. If another run has prepared it meanwhile, it has changed.
 func (b *flashback) scanRegion(ctx context.Context, address string, f tikv.Flashback) error {
 	i, ok := b.verdicts.isCandidate(f.Region)
 	if !ok {

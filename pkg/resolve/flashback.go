@@ -11,15 +11,15 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// The longest that a region may take on average, and what there is to begin with: a prepare is one entry of the
-// raft log after what is in it, a flashback rewrites keys at some 40 µs each.
+// The maximum average time per region, and a fixed allowance: a prepare is one entry behind what is in the raft log,
+// and a flashback rewrites keys at some 40 µs each.
 const (
 	sweepBase     = 30 * time.Minute
 	prepareEach   = 500 * time.Millisecond
 	flashbackEach = 5 * time.Second
 )
 
-// flashback returns the regions that have changed to the backup ts, or all of them.
+// flashback flashes back the regions that have changed, or all of them.
 type flashback struct {
 	cfg      *settings
 	tikv     tikv.Flashbacker
@@ -31,7 +31,7 @@ type flashback struct {
 	flashing time.Duration
 }
 
-// prepare blocks every region but what is flashed back already: that would stay blocked for ever.
+// prepare blocks all regions except those already flashed back, which would stay blocked for ever.
 func (b *flashback) prepare(ctx context.Context, s *phase.Scope) error {
 	for _, done := range b.record.flashed.List() {
 		b.record.prepared.Add(done)
@@ -39,8 +39,8 @@ func (b *flashback) prepare(ctx context.Context, s *phase.Scope) error {
 	return b.sweep(ctx, s, "prepare", "prepare", b.record.prepared, b.tikv.PrepareFlashback)
 }
 
-// flash returns every key to the backup ts. A region that says that it is not prepared is prepared again with the same
-// timestamps: if it was done already, both calls change nothing. It returns what saved does.
+// flash flashes every key back to the backup ts. A region that reports that it is not prepared is prepared again with
+// the same timestamps: if it was already done, both calls change nothing. It returns saved's text.
 func (b *flashback) flash(ctx context.Context, s *phase.Scope) (flashed int, seconds float64, err error) {
 	call := func(ctx context.Context, address string, f tikv.Flashback) error {
 		err := b.flashRegion(ctx, address, f)
@@ -66,7 +66,7 @@ func (b *flashback) flashRegion(ctx context.Context, address string, f tikv.Flas
 	for _, call := range []func(context.Context, string, tikv.Flashback) error{
 		b.tikv.PrepareFlashback, b.tikv.Flashback,
 	} {
-		// The answer may be old: another run may have finished since, and the region serve.
+		// The answer may be old: another run may have finished since, and the region may serve.
 		if err := b.cfg.Fence.Check(ctx); err != nil {
 			return err
 		}
@@ -77,8 +77,8 @@ func (b *flashback) flashRegion(ctx context.Context, address string, f tikv.Flas
 	return nil
 }
 
-// saved says how many regions were taken back, and how much longer all would have taken. How many keys it has taken
-// back, TiKV does not say.
+// saved reports how many regions were flashed back, and how much longer all would have taken. TiKV does not report the
+// number of keys.
 func (b *flashback) saved(s *phase.Scope) (flashed int, seconds float64) {
 	unchanged := b.record.unchanged
 	flashed = max(0, len(b.verdicts.leaders)-unchanged)
@@ -93,8 +93,8 @@ func (b *flashback) saved(s *phase.Scope) (flashed int, seconds float64) {
 	return flashed, seconds
 }
 
-// sweep calls every region that done does not hold yet, until it holds all keys, and writes down how far it came. The
-// time of each store is noted as part.
+// sweep calls all regions not in done, until done has all keys, and records the progress. The time of each store is
+// recorded as part.
 func (b *flashback) sweep(
 	ctx context.Context, s *phase.Scope, part, verb string, done *sweep.Coverage,
 	call func(context.Context, string, tikv.Flashback) error,

@@ -14,7 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// gathering reads what every store holds. All but the readers' streams belongs to one goroutine.
+// gathering reads what every store has. Everything except the readers' streams belongs to one goroutine.
 type gathering struct {
 	cfg    *settings
 	tikv   tikv.Recoverer
@@ -25,26 +25,26 @@ type gathering struct {
 	readers []*reader // in the order of Config.Stores
 	ended   chan struct{}
 	streams sync.WaitGroup
-	listed  time.Time // when PD answered last
-	coming  bool      // somebody else still waits for the stores
+	listed  time.Time // when PD last answered
+	coming  bool      // another step still waits for the stores
 
 	absences *absences
 }
 
-// reader is one store on its way.
+// reader reads one store.
 type reader struct {
 	store   cluster.StoreID
 	listed  bool      // by PD
-	started time.Time // of the store's process that is or was read, as PD reports it
+	started time.Time // start of the store's process that is or was read, as PD reports it
 	cancel  context.CancelFunc
 	result  chan error // of the stream, if there is one
 	done    bool       // all was read
-	early   bool       // the last stream was opened while somebody else still waited for the store
+	early   bool       // the last stream was opened while another step still waited for the store
 	err     error      // of the last stream
 
-	count atomic.Int64 // metas that came
+	count atomic.Int64 // metas received
 	seen  int64        // of them when moved was set
-	moved time.Time    // since when nothing has come
+	moved time.Time    // when the last one came
 }
 
 func newGathering(cfg *settings, t tikv.Recoverer, stores *storeList, asked <-chan question) *gathering {
@@ -69,7 +69,7 @@ func (g *gathering) stop() {
 	g.absences.end()
 }
 
-// takeEnded takes the results of the streams that have ended.
+// takeEnded takes the results of ended streams.
 func (g *gathering) takeEnded() {
 	for _, rd := range g.readers {
 		if rd.result == nil {
@@ -88,8 +88,8 @@ func (g *gathering) takeEnded() {
 	}
 }
 
-// begin opens a stream to each store that has none and is not read. A store whose process was started again after
-// it was asked is read again: it may have applied more of its log.
+// begin opens a stream to each unread store without one. A store that restarted after it was read is read again: it may
+// have applied more of its log.
 func (g *gathering) begin(ctx context.Context, found map[cluster.StoreID]pd.Store) {
 	g.listed = time.Now()
 	for _, rd := range g.readers {
@@ -126,19 +126,19 @@ func (g *gathering) open(ctx context.Context, rd *reader, address string) {
 		g.cfg.Times.Note(rd.store, "collect", time.Since(began))
 		result <- err
 		if err != nil {
-			return // a store that refuses at once is not asked more often than PD
+			return // a store that refuses at once is retried no more often than PD
 		}
 		select {
 		case g.ended <- struct{}{}:
-		default: // it is said already
+		default: // already reported
 		}
 	})
 }
 
-// hopeless reports whether asking the store again is of no use. What it refused while it was awaited does not count.
+// hopeless reports whether retrying the store is useless. What it refused while it was awaited does not count.
 func (rd *reader) hopeless() bool { return permanent(rd.err) && !rd.early }
 
-// read is the number of stores that are read to their end.
+// read returns the number of stores read completely.
 func (g *gathering) read() int {
 	n := 0
 	for _, rd := range g.readers {
@@ -149,7 +149,7 @@ func (g *gathering) read() int {
 	return n
 }
 
-// await returns when a store is read to its end, somebody was answered, or it is time to poll PD again.
+// await waits until a store is read completely, a question was answered, or PD must be polled again.
 func (g *gathering) await(ctx context.Context) error {
 	timer := time.NewTimer(retryInterval)
 	defer timer.Stop()
@@ -158,7 +158,7 @@ func (g *gathering) await(ctx context.Context) error {
 	case <-g.ended:
 	case q := <-g.asked:
 		g.takeEnded()
-		q.answer <- g.without(q.late) //nolint:contextcheck // a plan is computed, and waits for nobody
+		q.answer <- g.without(q.late) //nolint:contextcheck // a plan is computed, without waiting
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

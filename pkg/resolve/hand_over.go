@@ -15,10 +15,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// handOver moves the leadership away from affected replicas, which lead first where their logs alone are the best. Such
-// a leader gives its log to the others, and answers nothing: as soon as another replica has all of it, that one is to
-// lead. Nothing is proposed before, as TiKV ends at a proposal whose entry is skipped. Regions are those of
-// awaitLeaders, before and after it.
+// handOver moves the leadership away from affected replicas, which lead first where only their logs are the best. Such
+// a leader replicates its log but serves no requests: as soon as another replica has all of it, that one takes over.
+// Nothing is proposed before, as TiKV crashes on a proposal whose entry is skipped. Regions are those of awaitLeaders,
+// and are returned updated.
 func (g *leading) handOver(ctx context.Context, s *phase.Scope, regions []cluster.Region) ([]cluster.Region, error) {
 	leaders := g.plan.AffectedLeaders()
 	if len(leaders) == 0 {
@@ -43,8 +43,8 @@ func (g *leading) handOver(ctx context.Context, s *phase.Scope, regions []cluste
 	return g.awaitLeaders(ctx, s)
 }
 
-// awaitHeir waits until another replica of the region, which is not affected, has the whole log of the one that leads,
-// and returns its store. It gives up when nothing has changed for Config.Stall.
+// awaitHeir waits until another, unaffected replica of the region has the leader's whole log, and returns its store. It
+// fails if nothing has changed for Config.Stall.
 func (r *recovery) awaitHeir(ctx context.Context, a plan.Ahead) (cluster.StoreID, error) {
 	i := slices.IndexFunc(r.plan.Leaders, func(l plan.Leader) bool { return l.Region == a.Region })
 	others := r.plan.Others(&r.plan.Leaders[i])

@@ -17,24 +17,24 @@ import (
 // missingLeader is a region whose planned leader PD does not know yet.
 type missingLeader struct {
 	planned *plan.Leader
-	now     cluster.StoreID // that leads by PD; 0 if none does
-	witness bool            // that leads by PD has no data
+	now     cluster.StoreID // the leader by PD; 0 if none
+	witness bool            // PD's leader is a witness, without data
 }
 
-// leaderWait is what was done for regions that do not get their leaders.
+// leaderWait tracks what was tried for regions without their leaders.
 type leaderWait struct {
 	*leading
 
 	best     int       // regions that lead
-	moved    time.Time // when the last of them did so
-	asked    time.Time // when stores were asked last
+	moved    time.Time // when that last grew
+	asked    time.Time // when stores were last asked
 	repeated bool      // the planned leaders were asked for a second time
 	tried    map[cluster.RegionID][]cluster.StoreID
 	warned   bool
 	began    time.Time
-	whole    map[cluster.StoreID]bool // the stores that lead all that they are to lead
-	polled   time.Time                // when PD's regions were asked for last
-	read     time.Time                // when they were read last
+	whole    map[cluster.StoreID]bool // the stores that lead all their planned regions
+	polled   time.Time                // when PD's regions were last requested
+	read     time.Time                // when they were last read
 }
 
 func newLeaderWait(g *leading) *leaderWait {
@@ -45,7 +45,7 @@ func newLeaderWait(g *leading) *leaderWait {
 	}
 }
 
-// poll reads all regions, and which of the planned ones do not lead yet.
+// poll reads all regions, and finds the planned ones that do not lead yet.
 func (w *leaderWait) poll(ctx context.Context, s *phase.Scope) ([]cluster.Region, []missingLeader, error) {
 	regions, n, missing, err := w.led(ctx)
 	now := time.Now()
@@ -53,7 +53,7 @@ func (w *leaderWait) poll(ctx context.Context, s *phase.Scope) ([]cluster.Region
 	w.polled = now
 	if err != nil {
 		w.cfg.log.Warn("regions cannot be read yet", zap.Error(err))
-		w.moved = w.moved.Add(passed) // whether anything has moved is not known
+		w.moved = w.moved.Add(passed) // unknown whether anything changed
 		return nil, nil, err
 	}
 	w.read = now
@@ -65,7 +65,7 @@ func (w *leaderWait) poll(ctx context.Context, s *phase.Scope) ([]cluster.Region
 	return regions, missing, nil
 }
 
-// note takes the time of each store that leads now all that it is to lead, and did not before.
+// note records the time of each store that now leads all its planned regions and did not before.
 func (w *leaderWait) note(missing []missingLeader) {
 	behind := storesOf(missing)
 	for _, id := range w.cfg.Stores {
@@ -77,7 +77,7 @@ func (w *leaderWait) note(missing []missingLeader) {
 	}
 }
 
-// ask does what is due for the regions that do not lead. It is false when nothing is left to try.
+// ask does what is due for the regions that do not lead. It returns false when nothing is left to try.
 func (w *leaderWait) ask(s *phase.Scope, missing []missingLeader) bool {
 	third := w.cfg.Stall / 3
 	if time.Since(w.moved) <= third || time.Since(w.asked) <= third {
@@ -109,7 +109,7 @@ func (w *leaderWait) ask(s *phase.Scope, missing []missingLeader) bool {
 	return true
 }
 
-// next is the store to try for the region: where PD has a leader, or the one with the best log that was not tried.
+// next returns the store to try for the region: PD's leader, or the untried one with the best log.
 func (w *leaderWait) next(m missingLeader) cluster.StoreID {
 	others := slices.DeleteFunc(w.plan.Others(m.planned), func(id cluster.StoreID) bool {
 		return slices.Contains(w.tried[m.planned.Region], id)
@@ -124,14 +124,14 @@ func (w *leaderWait) next(m missingLeader) cluster.StoreID {
 	}
 }
 
-// move asks for other leaders than the planned ones.
+// move requests other leaders than the planned ones.
 func (g *leading) move(to map[cluster.RegionID]cluster.StoreID) {
 	g.verdicts.moved(to)
 	g.calls.move(to)
 }
 
-// texts says of the first regions where a leader was tried, and why there may be none. There are as many texts as
-// regions.
+// texts describes, for the first regions, which leaders were tried, and why there may be none. It has one text per
+// region.
 func (w *leaderWait) texts(missing []missingLeader) []string {
 	out := make([]string, len(missing))
 	for i, m := range missing[:min(len(missing), failure.MaxListed)] {

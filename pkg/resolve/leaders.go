@@ -12,14 +12,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// The time to elect leaders in, at most: a real store has them within 50 ms, PD hears of them with the next
-// heartbeats, and a store with 20,000 regions and full queues needs several rounds of 10 s.
+// The maximum time to elect leaders: a real store does so within 50 ms, PD learns of it with the next heartbeats, and a
+// store with 20,000 regions and full queues needs several rounds of 10 s.
 const (
 	leadersBase = 30 * time.Minute
 	leadersEach = 100 * time.Millisecond
 )
 
-// leading sees that every planned region is led.
+// leading makes sure that every planned region has a leader.
 type leading struct {
 	cfg      *settings
 	pd       pd.Members
@@ -28,10 +28,10 @@ type leading struct {
 	calls    *recovery
 }
 
-// awaitLeaders polls PD until every planned region has its planned leader. Restarted stores are asked again at once.
-// After each third of Config.Stall without any new leader, the same leaders are asked for again first, then each other
-// peer of the regions that are left; when all have been tried it is an error. The time in which PD's regions cannot be
-// read does not count, but has an end too. It returns all regions, with their leaders.
+// awaitLeaders polls PD until every planned region has its planned leader, and returns all regions with their leaders.
+// Restarted stores are asked again at once. After each third of Config.Stall without a new leader it requests first the
+// same leaders again, then each other peer of the remaining regions; it fails when all have been tried. Time in which
+// PD's regions cannot be read does not count, but is bounded, too.
 func (g *leading) awaitLeaders(ctx context.Context, s *phase.Scope) ([]cluster.Region, error) {
 	s.Expect(int64(len(g.plan.Leaders)), "regions")
 	w := newLeaderWait(g)
@@ -55,7 +55,7 @@ func (g *leading) awaitLeaders(ctx context.Context, s *phase.Scope) ([]cluster.R
 				failure.List(w.texts(missing))).
 				WithHint("look at the logs of the named stores for these regions, then %s", g.cfg.resumeHint())
 		}
-		// A scan of a million regions takes PD seconds: it gets as long a rest.
+		// A scan of a million regions takes PD seconds: pause as long between two.
 		if err := wait.For(ctx, max(retryInterval, time.Since(begin))); err != nil {
 			return nil, failure.New(failure.Limited, "wait for leaders", g.cfg.Cluster.String(),
 				"%d of %d regions lead: %s: %w",
@@ -64,8 +64,8 @@ func (g *leading) awaitLeaders(ctx context.Context, s *phase.Scope) ([]cluster.R
 	}
 }
 
-// led counts the planned regions that lead: whose leader in PD is on the planned store, or whose range newer regions
-// with leaders have. A log may hold a split or a merge that its peers apply only now.
+// led counts the planned regions with a leader: PD's leader is on the planned store, or newer regions with leaders
+// cover the range, as a log may have a split or merge that its peers only apply now.
 func (g *leading) led(ctx context.Context) (regions []cluster.Region, n int, missing []missingLeader, err error) {
 	regions, err = g.pd.Regions(ctx, cluster.KeyRange{})
 	if err != nil {

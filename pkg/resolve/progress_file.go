@@ -14,23 +14,22 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// ProgressFile keeps progress in one object beside the backups, as compressed JSON. It is safe for concurrent
-// use.
+// ProgressFile keeps progress in one object in the storage, as compressed JSON. It is safe for concurrent use.
 type ProgressFile struct {
 	store objstore.Store
 	key   string
 
 	mu   sync.Mutex
-	read objstore.Version // that was last read or written here; "" if there was none
+	read objstore.Version // last read or written here; "" if none
 }
 
-// NewProgressFile keeps the progress of resolving the cluster to the backup. Runs that resume each other
-// use the same name and backup; which cluster of that name it is, the progress itself says.
+// NewProgressFile keeps the progress of resolving the cluster to the backup. Runs that resume each other use the same
+// name and backup; the progress itself identifies the cluster of that name.
 func NewProgressFile(store objstore.Store, name cluster.Name, backup cluster.BackupID) *ProgressFile {
 	return &ProgressFile{store: store, key: manifest.ResolveKey(name, backup)}
 }
 
-// Load reads the object; one that cannot be decoded is Corrupt.
+// Load reads the object; it returns Corrupt if that cannot be decoded.
 func (f *ProgressFile) Load(ctx context.Context) (Progress, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -55,8 +54,8 @@ func (f *ProgressFile) get(ctx context.Context) (Progress, objstore.Version, err
 	return p, version, failure.Wrap(err, failure.Corrupt, "decode progress", f.key)
 }
 
-// Save writes the object if nobody else has since this file was last read or written. A write of this run
-// whose answer was lost counts as this file's.
+// Save writes the object unless it was written elsewhere since it was last read or written here. A write of this run
+// whose answer was lost counts as written here.
 func (f *ProgressFile) Save(ctx context.Context, p Progress) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +109,7 @@ func (f *ProgressFile) Clear(ctx context.Context) error {
 	return nil
 }
 
-// encodeProgress compresses: the keys of a table's regions begin alike.
+// encodeProgress compresses, as the keys of a table's regions have common prefixes.
 func encodeProgress(p Progress) ([]byte, error) {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)

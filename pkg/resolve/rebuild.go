@@ -15,29 +15,29 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// Replica is one that is made again from the others of its region: the store's peer is removed, and PD adds another
-// one, which gets a snapshot.
+// Replica is one to rebuild from the others of its region: the store's peer is removed, and PD adds another, which gets
+// a snapshot.
 type Replica struct {
 	Region cluster.RegionID `json:"region"`
 	Store  cluster.StoreID  `json:"store"`
 	Keys   cluster.KeyRange `json:"keys"`
-	// Peer is the one that has to go, as PD names it, and Voters how many the region had with it; 0 until that was
-	// read. A peer of another id on the store is a new one.
+	// Peer is the id of the peer to remove, and Voters the region's number of voters with it; 0 until they were read. A
+	// peer with another id on the store is a new one.
 	Peer   cluster.PeerID `json:"peer,omitempty"`
 	Voters int            `json:"voters,omitempty"`
 }
 
-// The time to rebuild replicas in, at most: PD adds and removes 15 peers a minute on a store (its store limit).
+// The maximum time to rebuild replicas: PD adds and removes 15 peers a minute per store (its store limit).
 const (
 	rebuildBase   = time.Hour
 	rebuildEach   = 30 * time.Second
-	rebuildAtOnce = 32 // replicas that are under way
+	rebuildAtOnce = 32 // replicas in progress
 	rebuildPoll   = 500 * time.Millisecond
-	// removeAgain is how long PD keeps an operator: within it a peer that is still listed is not asked for again.
+	// removeAgain is how long PD keeps an operator: before that the removal of a listed peer is not repeated.
 	removeAgain = 10 * time.Second
 )
 
-// find is the replica of the region on the store; nil if it is not listed.
+// find returns the region's replica on the store; nil if it is not listed.
 func find(list []Replica, region cluster.RegionID, store cluster.StoreID) *Replica {
 	i := slices.IndexFunc(list, func(p Replica) bool { return p.Region == region && p.Store == store })
 	if i < 0 {
@@ -46,13 +46,13 @@ func find(list []Replica, region cluster.RegionID, store cluster.StoreID) *Repli
 	return &list[i]
 }
 
-// rebuildPD is what a rebuild needs of PD.
+// rebuildPD is what a rebuild needs from PD.
 type rebuildPD interface {
 	pd.Members
 	pd.Operators
 }
 
-// removeAll has PD remove all listed replicas, and writes down that none is left.
+// removeAll has PD remove all listed replicas, and records that none is left.
 func (w *rebuild) removeAll(ctx context.Context, s *phase.Scope) error {
 	if w.record.early.Removed {
 		return nil
@@ -64,11 +64,10 @@ func (w *rebuild) removeAll(ctx context.Context, s *phase.Scope) error {
 	return w.record.noteEarly(ctx, &EarlyApply{Affected: early.Affected, Rebuild: early.Rebuild, Removed: true})
 }
 
-// all polls PD until one round after another has brought all listed replicas to a state. It gives up when nothing has
-// changed for Config.Stall.
+// all calls round until all listed replicas have reached a state. It fails if nothing has changed for Config.Stall.
 func (w *rebuild) all(ctx context.Context, s *phase.Scope, round func(context.Context) ([]string, error)) error {
 	w.moved = time.Now()
-	var known []string // what was waited for when PD answered last
+	var known []string // what was awaited when PD last answered
 	for i := range w.record.early.Rebuild {
 		known = append(known, w.record.early.Rebuild[i].name("PD has not answered"))
 	}
@@ -98,7 +97,7 @@ func (w *rebuild) all(ctx context.Context, s *phase.Scope, round func(context.Co
 	}
 }
 
-// stuck is the error of replicas that do not come.
+// stuck is the error for replicas that make no progress.
 func (w *rebuild) stuck(waiting []string, last error) error {
 	why := ""
 	if last != nil {
@@ -110,18 +109,18 @@ func (w *rebuild) stuck(waiting []string, last error) error {
 		WithHint("look at the logs of PD and of the named stores for these regions, then %s", w.cfg.resumeHint())
 }
 
-// rebuild is what was seen and asked for while replicas are rebuilt.
+// rebuild tracks what was seen and requested while replicas are rebuilt.
 type rebuild struct {
 	cfg    *settings
 	pd     rebuildPD
 	record *record
 
-	asked map[cluster.PeerID]time.Time // when a removal was asked for last
+	asked map[cluster.PeerID]time.Time // when a removal was last requested
 	seen  uint64                       // sum of all configuration versions
-	moved time.Time                    // when something changed last
+	moved time.Time                    // when something last changed
 }
 
-// remains has PD remove what is due, and lists the replicas that are still there, and why.
+// remains has PD remove what is due, and lists the replicas that still exist, and why.
 func (w *rebuild) remains(ctx context.Context) (waiting []string, err error) {
 	regions, err := w.regions(ctx)
 	if err != nil {
@@ -134,7 +133,7 @@ func (w *rebuild) remains(ctx context.Context) (waiting []string, err error) {
 	for i := range regions {
 		known.Add(regions[i].Keys)
 	}
-	asked := map[cluster.RegionID]bool{} // one of a region at a time
+	asked := map[cluster.RegionID]bool{} // one per region at a time
 	for i := range w.record.early.Rebuild {
 		p := &w.record.early.Rebuild[i]
 		region := byID[p.Region]
@@ -159,7 +158,7 @@ func (w *rebuild) remains(ctx context.Context) (waiting []string, err error) {
 	return waiting, nil
 }
 
-// missing lists the replicas whose regions do not have all their peers yet.
+// missing lists the replicas whose regions lack peers.
 func (w *rebuild) missing(ctx context.Context) (waiting []string, err error) {
 	regions, err := w.regions(ctx)
 	if err != nil {
@@ -176,7 +175,7 @@ func (w *rebuild) missing(ctx context.Context) (waiting []string, err error) {
 	return waiting, nil
 }
 
-// note keeps when something changed last.
+// note records when something last changed.
 func (w *rebuild) note(regions []cluster.Region, waiting int) {
 	seen := saturate.To[uint64](len(w.record.early.Rebuild) - waiting)
 	for i := range regions {
@@ -195,15 +194,15 @@ func index(regions []cluster.Region) map[cluster.RegionID]*cluster.Region {
 	return byID
 }
 
-// name is the replica with what it waits for.
+// name returns the replica and what it waits for.
 func (p *Replica) name(why string) string {
 	return "region " + p.Region.String() + " on store " + p.Store.String() + " (" + why + ")"
 }
 
-// manyRanges is how many ranges cost more to ask for than all regions at once.
+// manyRanges is the number of ranges from which reading all regions at once is cheaper.
 const manyRanges = 100
 
-// regions are those that hold keys of the listed replicas, by id.
+// regions returns the regions with keys of the listed replicas, by id.
 func (w *rebuild) regions(ctx context.Context) ([]cluster.Region, error) {
 	if len(w.record.early.Rebuild) > manyRanges {
 		return w.pd.Regions(ctx, cluster.KeyRange{})

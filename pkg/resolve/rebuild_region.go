@@ -12,8 +12,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
 )
 
-// identify notes the peers that have to go, and writes them down before the first is removed: afterwards the store's
-// peer is another one. A region that has split off a listed one has its replica's data, so that it is listed, too.
+// identify records the peers to remove before the first is removed: afterwards the store's peer is another one. A
+// region that has split off a listed one has its replica's data, and is listed, too.
 func (w *rebuild) identify(ctx context.Context, regions []cluster.Region) error {
 	was, found := w.record.early.Rebuild, false
 	list := slices.Clone(was)
@@ -42,7 +42,7 @@ func (w *rebuild) identify(ctx context.Context, regions []cluster.Region) error 
 	return w.record.noteEarly(ctx, &EarlyApply{Affected: w.record.early.Affected, Rebuild: list})
 }
 
-// lacks says what is missing until the region has all its peers; "" is nothing.
+// lacks returns what the region still lacks to have all its peers; "" if nothing.
 func (w *rebuild) lacks(p *Replica, region *cluster.Region) string {
 	switch {
 	case region == nil:
@@ -57,7 +57,7 @@ func (w *rebuild) lacks(p *Replica, region *cluster.Region) string {
 	return ""
 }
 
-// spare says why the region cannot do without the replica now; "" is that it can: of the other voters a majority is up,
+// spare returns why the region cannot do without the replica now; "" if it can: a majority of the other voters is up,
 // and one has no data that no log has.
 func (w *rebuild) spare(region *cluster.Region, p *Replica) string {
 	others := slices.DeleteFunc(voters(region), func(v cluster.Peer) bool { return v.ID == p.Peer })
@@ -81,7 +81,7 @@ func (w *rebuild) remove(ctx context.Context, region *cluster.Region, p *Replica
 		return nil
 	}
 	err := w.pd.RemovePeer(ctx, region.ID, p.Store)
-	if failure.Is(err, failure.Limited) { // the region has an operator, or PD's store limit is reached
+	if failure.Is(err, failure.Limited) { // the region has an operator, or PD's store limit is exhausted
 		return nil
 	}
 	if err == nil {
@@ -90,7 +90,7 @@ func (w *rebuild) remove(ctx context.Context, region *cluster.Region, p *Replica
 	return err
 }
 
-// healthy counts the region's voters that are up to date and have no data that no log has.
+// healthy counts the region's voters that are up to date and not ahead.
 func (w *rebuild) healthy(region *cluster.Region) int {
 	n := 0
 	for _, v := range voters(region) {
@@ -107,7 +107,7 @@ func isUpToDate(region *cluster.Region, v cluster.Peer) bool {
 	return !v.Witness && !slices.Contains(region.Pending, v.ID) && !slices.Contains(region.DownPeer, v.ID)
 }
 
-// holds reports whether the replica's old peer is still one of the region's.
+// holds reports whether the replica's old peer is still in the region.
 func holds(region *cluster.Region, p *Replica) bool {
 	return slices.ContainsFunc(region.Peers, func(q cluster.Peer) bool { return q.Store == p.Store && q.ID == p.Peer })
 }

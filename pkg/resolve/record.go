@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve/sweep"
 )
 
-// record is what this run has done, and writes down for one that resumes it. Steps that come after each other own it.
+// record is this run's progress, kept for one that resumes it. It is owned by steps that run one after another.
 type record struct {
 	cfg *settings
 	pd  recordPD
@@ -19,18 +19,18 @@ type record struct {
 	clusterID         uint64
 	stamps            Stamps
 	prepared, flashed *sweep.Coverage
-	unchanged         int // regions that are in flashed as a flashback would not have changed them
+	unchanged         int // regions in flashed that a flashback would not have changed
 
-	// early is what was found of replicas that are ahead, nil if that was not asked; earlyForSure that an earlier run
-	// has.
+	// early is what was found about replicas that are ahead, nil if they were not looked for; earlyForSure means that
+	// an earlier run has looked.
 	early        *EarlyApply
 	earlyForSure bool
 
-	resumed bool          // regions may be prepared by the run before
-	before  cluster.RunID // its name
+	resumed bool          // regions may have been prepared by the earlier run
+	before  cluster.RunID // its id
 }
 
-// recordPD is what stamps are taken from, and what shows which cluster the record is of.
+// recordPD gives timestamps, and identifies the cluster.
 type recordPD interface {
 	pd.Members
 	pd.Recovery
@@ -40,7 +40,7 @@ func newRecord(cfg *settings) *record {
 	return &record{cfg: cfg, prepared: sweep.NewCoverage(), flashed: sweep.NewCoverage()}
 }
 
-// snapshot is the progress as it is now. The sweep alone may call it while one runs.
+// snapshot returns the current progress. While a sweep runs only that may call it.
 func (r *record) snapshot() Progress {
 	return Progress{
 		ClusterID: r.clusterID, BackupTS: r.cfg.BackupTS, Run: r.cfg.Run, Stamps: r.stamps,
@@ -49,8 +49,7 @@ func (r *record) snapshot() Progress {
 	}
 }
 
-// save writes the progress. A Conflict means that another run resumes from it: what is set in PD is its own from now
-// on.
+// save writes the progress. A Conflict means that another run has resumed from it, and owns what is set in PD.
 func (r *record) save(ctx context.Context, p Progress) error {
 	err := r.cfg.Progress.Save(ctx, p)
 	if failure.Is(err, failure.Conflict) {
@@ -59,8 +58,8 @@ func (r *record) save(ctx context.Context, p Progress) error {
 	return err
 }
 
-// noted writes the progress down at the end of a sweep, whatever its end. That the write fails does not end the
-// run: one that resumes repeats more, and that changes nothing. But two runs must not both continue.
+// noted saves the progress at the end of a sweep, whatever its outcome. A failed write does not fail the run: one that
+// resumes only repeats more. But two runs must not both continue.
 func (r *record) noted(ctx context.Context, sweepErr error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteDeadline)
 	defer cancel()
@@ -76,7 +75,7 @@ func (r *record) noted(ctx context.Context, sweepErr error) error {
 	return nil
 }
 
-// foundBefore is what an earlier run has found in this very cluster; nil if none can have made leaders there.
+// foundBefore returns what an earlier run found in this very cluster; nil if none can have made leaders there.
 func (r *record) foundBefore(ctx context.Context) (*EarlyApply, error) {
 	id, err := r.pd.ClusterID(ctx)
 	if err != nil {
@@ -97,8 +96,8 @@ func (r *record) foundBefore(ctx context.Context) (*EarlyApply, error) {
 		WithHint("restore again onto fresh volumes")
 }
 
-// noteEarly writes into the progress, of this run or of the one that it resumes, what has come of the replicas that are
-// ahead, and goes by that from then on.
+// noteEarly saves, in the progress of this run or of the one that it resumes, the state of the replicas that are ahead,
+// and uses it from then on.
 func (r *record) noteEarly(ctx context.Context, now *EarlyApply) error {
 	p, found, err := r.cfg.Progress.Load(ctx)
 	if err != nil {

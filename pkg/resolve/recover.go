@@ -16,9 +16,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// recovery keeps a RecoverRegion call open to every store. TiKV answers it only each 10 s and never gives
-// up, while the leaders are there within 50 ms: the calls stay open in the background until the flashback
-// is over.
+// recovery keeps a RecoverRegion call open to every store. TiKV checks only every 10 s whether it can answer, and never
+// gives up, while the leaders exist within 50 ms: the calls stay open in the background until the flashback is over.
 type recovery struct {
 	cfg    *settings
 	pd     pd.Members
@@ -30,34 +29,34 @@ type recovery struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	mu     sync.Mutex
-	calls  map[cluster.StoreID]*call // the last one to each store
+	calls  map[cluster.StoreID]*call // the last call to each store
 
-	resending sync.Mutex // one reading of the stores at a time
+	resending sync.Mutex // one read of the stores at a time
 	resent    atomic.Int64
 	absences  *absences
 }
 
-// recoverer is what a recovery needs of the stores.
+// recoverer is what a recovery needs from the stores.
 type recoverer interface {
 	tikv.Recoverer
 	tikv.Marker
 }
 
-// last is the last call to the store; nil if the store is not ours.
+// last returns the last call to the store; nil if the store is not ours.
 func (r *recovery) last(store cluster.StoreID) *call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.calls[store]
 }
 
-// openAfter is how long a call has to be open before the store is taken to work on it: one to a store that is away
-// ends with an error within this time, mostly at once.
+// openAfter is how long a call must be open before it counts as being worked on: a call to an unreachable store fails
+// within this time, mostly at once.
 const openAfter = 2 * time.Second
 
 // call is one RecoverRegion. err is valid when ended is closed.
 type call struct {
 	sent    time.Time
-	started time.Time // of the store's process, as PD reports it
+	started time.Time // start of the store's process, as PD reports it
 	cancel  context.CancelFunc
 	ended   chan struct{}
 	err     error
@@ -93,8 +92,8 @@ func startRecovery(
 	return r, nil
 }
 
-// send opens a call to one store when the one before it, if any, has ended: two of our own must not end each
-// other, or they would be taken for another run's.
+// send opens a call to one store once the previous one, if any, has ended: our own calls must not end each other, or
+// they would be mistaken for another run's.
 func (r *recovery) send(store cluster.StoreID, started time.Time) {
 	address, commands := r.stores.address(store), r.plan.Commands[store]
 	ctx, cancel := context.WithCancel(r.ctx)
@@ -125,13 +124,13 @@ func startTimes(stores []pd.Store) map[cluster.StoreID]time.Time {
 	return out
 }
 
-// resend asks the stores again that restarted since they were asked: their leaders are gone for good. It
-// fails when another run recovers the cluster: asking again would take the stores from each other for ever.
+// resend calls the stores again that restarted since their call: their leaders are gone. It fails if another run is
+// recovering the cluster: the runs would take the stores from each other for ever.
 func (r *recovery) resend(ctx context.Context) error {
 	stores, err := r.pd.Stores(ctx)
 	if err != nil {
 		r.cfg.log.Warn("stores cannot be read", zap.Error(err))
-		stores = nil // PD may be changing its leader; the stall detector ends a wait that is for nothing
+		stores = nil // PD may be changing its leader; the stall detector ends a futile wait
 	}
 	r.resending.Lock()
 	defer r.resending.Unlock()
@@ -161,8 +160,8 @@ func (r *recovery) resend(ctx context.Context) error {
 	return nil
 }
 
-// askAgain asks stores again whose regions do not move though no error shows why: an election that was lost
-// in a store's full queues (tikv/tikv#15122), or a restart within the second to which PD reports it.
+// askAgain calls stores again whose regions make no progress without an error: an election was lost in full queues
+// (tikv/tikv#15122), or the store restarted within the second to which PD reports that.
 func (r *recovery) askAgain(stores []cluster.StoreID) {
 	r.resending.Lock()
 	defer r.resending.Unlock()
@@ -177,7 +176,7 @@ func (r *recovery) askAgain(stores []cluster.StoreID) {
 	}
 }
 
-// move asks for other leaders than the planned ones.
+// move requests other leaders than the planned ones.
 func (r *recovery) move(to map[cluster.RegionID]cluster.StoreID) {
 	r.resending.Lock()
 	changed := r.plan.Move(to)
@@ -185,8 +184,8 @@ func (r *recovery) move(to map[cluster.RegionID]cluster.StoreID) {
 	r.askAgain(changed)
 }
 
-// checkCalls fails if another run's call ended one of ours, or if a store has left recovery mode, as it does when
-// another run has finished, or if it refuses for good.
+// checkCalls fails if another run's call ended one of ours, or if a store has left recovery mode, as after another run
+// has finished, or refuses permanently.
 func (r *recovery) checkCalls() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -209,7 +208,7 @@ func (r *recovery) checkCalls() error {
 	return nil
 }
 
-// lose notes a loss that a store shows, and returns its reason.
+// lose records a loss shown by a store, and returns its reason.
 func (r *recovery) lose(reason error) error {
 	r.cfg.Fence.Lose(reason)
 	return reason

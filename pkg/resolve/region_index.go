@@ -19,7 +19,7 @@ func newRegionIndex(regions []cluster.Region) regionIndex {
 	return slices.SortedFunc(slices.Values(regions), byStart)
 }
 
-// covers reports whether regions that are newer than the planned one, each with a leader, have its whole range.
+// covers reports whether regions newer than the planned one, each with a leader, cover its range.
 func (x regionIndex) covers(l *plan.Leader) bool {
 	at, found := slices.BinarySearchFunc(x, l.Keys.Start, func(r cluster.Region, start cluster.EncodedKey) int {
 		return bytes.Compare(r.Keys.Start, start)

@@ -17,7 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// PD is what resolving needs of the restored cluster's placement driver.
+// PD is what resolving needs from the restored cluster's placement driver.
 type PD interface {
 	pd.Members
 	pd.Scheduling
@@ -26,69 +26,67 @@ type PD interface {
 	pd.Operators
 }
 
-// TiKV is what resolving needs of the stores.
+// TiKV is what resolving needs from the stores.
 type TiKV interface {
 	tikv.Recoverer
 	tikv.Flashbacker
 	tikv.Marker
 }
 
-// Config is one resolve.
+// Config configures one resolve.
 type Config struct {
 	Cluster  cluster.Name
 	Run      cluster.RunID
-	BackupTS cluster.TS // what every key returns to; never above the resolved ts of the backup
+	BackupTS cluster.TS // to which every key is flashed back; never above the backup's resolved ts
 	Stores   []cluster.StoreID
-	// TolerateStores are the stores of the backup that the cluster is brought up without. They are not asked,
-	// may be missing from PD, and every region must have a quorum on the others. They may be listed in Stores too.
+	// TolerateStores are the backup's stores without which the cluster is brought up. They are not called, may be
+	// missing from PD, and every region must have a quorum on the others. They may also be in Stores.
 	TolerateStores []cluster.StoreID
-	// Backup names the backup in hints, and Kept says that the cluster stays if the run fails: only then can it be
-	// resolved without a store that does not come.
+	// Backup names the backup in hints. Kept means that the cluster is kept if the run fails: only then can it be
+	// resolved without a store that does not come up.
 	Backup   cluster.BackupID
 	Kept     bool
 	Replicas int    // voters of a region; zero is 3
 	AllocID  uint64 // the manifest's; the plan's may be higher
-	// MaxTS is a timestamp that none in the data is above; PD's oracle is raised above it. Zero means that
-	// the caller has done so.
+	// MaxTS bounds all timestamps in the data; PD's oracle is raised above it. Zero means that the caller has done so.
 	MaxTS cluster.TS
 	// Stall is how long nothing may change before the run fails; zero is 5 min.
 	Stall time.Duration
-	// Coming reports whether somebody else still waits for the stores, and judges those that do not come, refuse, or
-	// are foreign: until then collect only asks again. It is safe for concurrent use; nil is never.
+	// Coming reports whether another step still waits for the stores, and decides about those that do not come up,
+	// refuse or are foreign: until then collect only retries. It must be safe for concurrent use; nil means never.
 	Coming func() bool
-	// WaitApply waits for the answer of every RecoverRegion, which takes TiKV 10 or 20 s, and until every
-	// peer has applied its log, before the flashback begins. The data are the same without.
+	// WaitApply waits, before the flashback, for every RecoverRegion's answer, which takes TiKV 10 or 20 s, and until
+	// every peer has applied its log. The data is the same without.
 	WaitApply bool
-	// Marks say where the regions' logs ended before the backup's hold, and only if the backup ts is above
-	// marks.After of their timestamp. Nil takes every region back.
+	// Marks are where the regions' logs ended before the backup's hold, valid if the backup ts is above marks.After of
+	// their timestamp. Nil flashes back every region.
 	Marks *marks.Set
-	// FlashAll takes every region back, also those that an earlier run has found unchanged.
+	// FlashAll flashes back every region, even those that an earlier run found unchanged.
 	FlashAll bool
-	// CheckUnchanged is how many regions, chosen at random, are taken back although they are found unchanged: if one of
-	// them changes, the run fails.
+	// CheckUnchanged is how many unchanged regions, chosen at random, are flashed back anyway: if one of them changes,
+	// the run fails.
 	CheckUnchanged int
-	// NoneAhead says that no replica of the backup can have applied what its own raft log does not have. Otherwise all
-	// are asked.
+	// NoneAhead means that no replica in the backup can be ahead of its raft log. Otherwise all are checked.
 	NoneAhead bool
-	// Rebuilds says that the caller carries out Rebuild once the stores have left recovery mode, and before anybody
-	// uses the cluster: then a replica that is ahead does not end the run.
+	// Rebuilds means that the caller calls Rebuild once the stores have left recovery mode, and before the cluster is
+	// used: then a replica that is ahead does not fail the run.
 	Rebuilds bool
-	// Progress is where the run notes how far it is, for one that resumes it after a kill. Nil keeps nothing.
+	// Progress keeps the run's progress, for one that resumes it after a kill. Nil keeps nothing.
 	Progress ProgressStore
-	// Fence is asked right before each call that changes the data. Nil is for a cluster that no other run can have.
+	// Fence is checked right before each call that changes data. Nil is for a cluster that no other run can have.
 	Fence Fence
-	// Times gets how long collect, recover and flashback took on each store. Nil is for nobody.
+	// Times records how long collect, recover and flashback took on each store; may be nil.
 	Times *phase.StoreTimes
 }
 
-// settings are what all parts know of the run. They do not change once there is a plan.
+// settings are shared by all parts of the run. They do not change once there is a plan.
 type settings struct {
 	Config
 	log *zap.Logger
 }
 
-// Resolver resolves one cluster. Its steps run in order: each makes a part of what it needs of those before it, and
-// leaves here what a later one, or the caller, asks for.
+// Resolver resolves one cluster. Its steps run in order: each makes a part from earlier ones, and keeps here what a
+// later one, or the caller, needs.
 type Resolver struct {
 	cfg  *settings
 	pd   PD
@@ -105,42 +103,41 @@ type Resolver struct {
 	stats     Stats
 }
 
-// Stats is what a resolve did.
+// Stats describes what a resolve did.
 type Stats struct {
 	Regions int `json:"regions"`
 	Peers   int `json:"peers"`
 	Lagging int `json:"lagging"`
-	// Uneven is the number of regions whose peers disagreed about the version: not 0 means that the
-	// backup's hold had not held.
+	// Uneven is the number of regions whose peers disagreed about the version: not 0 means that the backup's hold was
+	// broken.
 	Uneven int `json:"uneven"`
 	// Dropped is the number of regions whose range a newer region covers: a merge or split that had not
 	// reached all stores.
 	Dropped int `json:"dropped"`
-	// Ahead is the number of replicas whose data were ahead of the log that leads their region, Rebuilt that of those
-	// that were made again from the others.
+	// Ahead is the number of replicas whose data was ahead of their leader's log, Rebuilt how many of them were rebuilt
+	// from the others.
 	Ahead   int    `json:"ahead,omitempty"`
 	Rebuilt int    `json:"rebuilt,omitempty"`
 	AllocID uint64 `json:"allocID"`
-	// Unchanged is the number of regions that were not flashed back, as nothing had been written to them since the
-	// backup ts, and Flashed that of the others; those of runs that this one resumes are counted.
+	// Unchanged is the number of regions that were not flashed back, as nothing was written to them since the backup
+	// ts, and Flashed that of the others, including those of runs that this one resumes.
 	Unchanged int `json:"unchanged,omitempty"`
 	Flashed   int `json:"flashed,omitempty"`
-	// Checked is how many of the unchanged regions were flashed back all the same, and did not change.
+	// Checked is how many unchanged regions were flashed back anyway, and did not change.
 	Checked int `json:"checked,omitempty"`
-	// SavedSeconds is how much longer the flashback would have taken if it were of all regions, at the rate of those
-	// that this run has flashed back.
+	// SavedSeconds is how much longer flashing back all regions would have taken, at this run's rate.
 	SavedSeconds float64 `json:"savedSeconds,omitempty"`
-	// Retries counts flashback calls that had to be sent again.
+	// Retries counts repeated flashback calls.
 	Retries int64 `json:"retries"`
-	// WaitedApply is whether every store's log was waited for before the flashback.
+	// WaitedApply is whether the run waited for every store's log before the flashback.
 	WaitedApply bool `json:"waitedApply,omitempty"`
-	// ResumedRun is the run that this one resumed, with its timestamps.
+	// ResumedRun is the run that this one resumed and whose timestamps it uses.
 	ResumedRun cluster.RunID `json:"resumedRun,omitempty"`
-	// Resent counts stores that were asked to recover again: after a restart, or because their regions did not move.
+	// Resent counts repeated RecoverRegion calls: after a restart, or because regions made no progress.
 	Resent int64 `json:"resent"`
 }
 
-// New makes a resolver whose steps can be planned. Target has to be called before they run.
+// New makes a resolver whose steps can be planned. Target must be called before they run.
 func New(t TiKV, log *zap.Logger) *Resolver {
 	if log == nil {
 		log = zap.NewNop()
@@ -149,7 +146,7 @@ func New(t TiKV, log *zap.Logger) *Resolver {
 	return &Resolver{cfg: cfg, tikv: t, questions: questions{asked: make(chan question)}, record: newRecord(cfg)}
 }
 
-// Target says what is resolved: it is known only when the restored cluster's PD is up.
+// Target sets what is resolved, which is only known once the restored cluster's PD is up.
 func (r *Resolver) Target(cfg Config, p PD) {
 	if cfg.Replicas == 0 {
 		cfg.Replicas = 3
@@ -189,7 +186,7 @@ func (r *Resolver) Stats() Stats {
 	return stats
 }
 
-// deadline bounds a step whose own bound grows with the work, or that ends when nothing moves any more.
+// deadline bounds a step whose own bound grows with the work, or that fails without progress.
 const deadline = 48 * time.Hour
 
 // Steps are the sub-phases in order, all timed under the given phase.
@@ -218,8 +215,7 @@ func (r *Resolver) Steps(phaseName string, o StepOptions) []phase.Step {
 	)
 }
 
-// PlanSteps are the steps from collect to plan: with them alone nothing is changed, and Plan is what the others would
-// do.
+// PlanSteps are the steps from collect to plan: they change nothing, and Plan returns what the others would do.
 func (r *Resolver) PlanSteps(phaseName string, o StepOptions) []phase.Step {
 	step := o.maker(phaseName)
 	collect, plan := step("collect", r.collect), step("plan", r.makePlan)
@@ -233,16 +229,17 @@ func (r *Resolver) PlanSteps(phaseName string, o StepOptions) []phase.Step {
 	return []phase.Step{collect, step(journal.StepFindAhead, r.findAhead), plan}
 }
 
-// StepOptions is what the caller of the steps decides. The zero value resolves what Target was given.
+// StepOptions is what the steps' caller decides. The zero value resolves what Target was given.
 type StepOptions struct {
-	// Done reports, as each step begins, that an earlier run has done all of them: nothing is done then.
+	// Done reports, as each step begins, whether an earlier run has done all of them: then the step does nothing.
 	Done func() bool
-	// Target is what is resolved, asked for right before the first store is read, also if Done says so; nil is that
+	// Target returns what is resolved. It is called right before the first store is read, even if Done; nil means that
 	// Resolver.Target was called.
 	Target func() (Config, PD)
-	// Marks is Config.Marks, asked for right before the plan, when all stores are there; nil leaves that.
+	// Marks returns Config.Marks. It is called right before the plan, when all stores are there; nil keeps
+	// Config.Marks.
 	Marks func() *marks.Set
-	// CollectAfter and PlanAfter are what these steps come after, as phase.Order has it.
+	// CollectAfter and PlanAfter are these steps' predecessors, as in phase.Order.
 	CollectAfter, PlanAfter []string
 }
 
@@ -271,7 +268,7 @@ func first(before func(), do func(context.Context, *phase.Scope) error) func(con
 	}
 }
 
-// retried is for steps of few calls that a change of PD's leader must not end.
+// retried is for steps of few calls that a change of PD's leader must not fail.
 func retried(s phase.Step) phase.Step {
 	s.Retry, s.Deadline = true, 10*time.Minute
 	return s

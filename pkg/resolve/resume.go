@@ -8,13 +8,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve/sweep"
 )
 
-// servicePrefix begins the names of the GC safe points that runs of tisnap hold.
+// servicePrefix begins the names of GC safe points held by runs of tisnap.
 const servicePrefix = "tisnap-"
 
-// IsService reports whether a GC safe point of this name is a run's of tisnap.
+// IsService reports whether a GC safe point of this name belongs to a run of tisnap.
 func IsService(name string) bool { return strings.HasPrefix(name, servicePrefix) }
 
-// resumeHint says how a run that fails is tried again: what it has not kept cannot be resumed.
+// resumeHint returns how to retry a failed run: what was not kept cannot be resumed.
 func (c *Config) resumeHint() string {
 	if !c.Kept {
 		return "restore again; with --keep-on-failure a run that fails can be resumed"

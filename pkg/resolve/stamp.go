@@ -10,17 +10,17 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve/sweep"
 )
 
-// Stamps are the timestamps of a flashback. They are fixed once, before the first region is prepared, and kept
-// over retries, restarts and resumed runs, so that a repeated call is the same call.
+// Stamps are the timestamps of a flashback. They are fixed before the first region is prepared, and kept across
+// retries, restarts and resumed runs, so that a repeated call is identical.
 type Stamps struct {
 	Start  cluster.TS `json:"start"`
 	Commit cluster.TS `json:"commit"`
 }
 
-// noteDeadline bounds a write of progress that nothing else bounds.
+// noteDeadline bounds writes of progress that nothing else bounds.
 const noteDeadline = 30 * time.Second
 
-// stamp takes new timestamps, or continues with what the run noted that this one resumes, and writes that down.
+// stamp takes new timestamps, or those of the run that this one resumes, and saves them.
 func (r *record) stamp(ctx context.Context, s *phase.Scope) error {
 	if r.cfg.BackupTS == 0 {
 		return failure.New(failure.Corrupt, "flash back", r.cfg.Cluster.String(),
@@ -55,7 +55,7 @@ func (r *record) stamp(ctx context.Context, s *phase.Scope) error {
 	return failure.Annotate(r.save(ctx, r.snapshot()), "write timestamps down", r.cfg.Cluster.String())
 }
 
-// begin takes new timestamps. PD's oracle is raised first: a commit ts below one in the data kills TiKV.
+// begin takes new timestamps. PD's oracle is raised first: a commit ts below one in the data crashes TiKV.
 func (r *record) begin(ctx context.Context) error {
 	r.prepared, r.flashed, r.unchanged = sweep.NewCoverage(), sweep.NewCoverage(), 0
 	if err := r.raiseTS(ctx, r.cfg.MaxTS); err != nil {
@@ -77,7 +77,7 @@ func (r *record) resume(ctx context.Context, s *phase.Scope, saved Progress) err
 	r.prepared, r.flashed = sweep.NewCoverage(saved.Prepared...), sweep.NewCoverage(saved.Flashed...)
 	r.unchanged = saved.Unchanged
 	if r.cfg.FlashAll && saved.Unchanged > 0 {
-		// Which of the ranges these are is not written down. The same flashback again changes nothing.
+		// The record does not say which of the ranges these are. Repeating the same flashback changes nothing.
 		r.prepared, r.flashed, r.unchanged = sweep.NewCoverage(), sweep.NewCoverage(), 0
 	}
 	if saved.Run != r.cfg.Run {
@@ -85,7 +85,7 @@ func (r *record) resume(ctx context.Context, s *phase.Scope, saved Progress) err
 		s.Note("resumes where run %s stopped, with its timestamps %s and %s", saved.Run, saved.Stamps.Start,
 			saved.Stamps.Commit)
 	}
-	return r.raiseTS(ctx, saved.Stamps.Commit) // rows at the commit ts have to be visible
+	return r.raiseTS(ctx, saved.Stamps.Commit) // rows at the commit ts must be visible
 }
 
 func (r *record) raiseTS(ctx context.Context, ts cluster.TS) error {

@@ -12,8 +12,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
 )
 
-// collect reads the metas of all stores at the same time, each as soon as PD lists it. The stores in PD must
-// be exactly those of the manifest, and none may have restarted since it was read.
+// collect reads the metas of all stores concurrently, each as soon as PD lists it. The stores in PD must be exactly
+// those of the manifest, and none may have restarted since it was read.
 func (r *Resolver) collect(ctx context.Context, s *phase.Scope) (err error) {
 	r.stores = newStoreList(r.cfg, r.pd)
 	g := newGathering(r.cfg, r.tikv, r.stores, r.questions.asked)
@@ -23,15 +23,15 @@ func (r *Resolver) collect(ctx context.Context, s *phase.Scope) (err error) {
 	return err
 }
 
-// Without says whether a plan without the stores can be made, while the step collect runs: from another step, beside
-// it. It is not known before collect and after it, and when ctx ends.
+// Without reports, to another step while collect runs, whether a plan without the stores is possible. The answer is
+// unknown before and after collect, and if ctx ends.
 func (r *Resolver) Without(ctx context.Context, late []cluster.StoreID) Verdict {
 	return r.questions.ask(ctx, late)
 }
 
-// findAhead finds the replicas whose data hold entries that their own raft logs do not have, unless the backup has
-// ruled them out. It has to be done before the first RecoverRegion: a leader gives its log to the others within
-// milliseconds. A run that resumes one that may have sent it goes by what that one has written down.
+// findAhead finds the replicas that are ahead of their raft logs, unless the backup has ruled them out. This must be
+// done before the first RecoverRegion: a leader replicates its log within milliseconds. A run that resumes one that may
+// have sent it uses that one's record.
 func (r *Resolver) findAhead(ctx context.Context, s *phase.Scope) error {
 	if r.cfg.NoneAhead {
 		s.Note("not looked for: the backup has ruled out that a replica is ahead of its raft log")
@@ -56,7 +56,7 @@ func (r *Resolver) findAhead(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// foundBefore is what an earlier run has found of replicas that are ahead, and PD cannot have copied since.
+// foundBefore returns what an earlier run found about replicas that are ahead, if PD cannot have copied them since.
 func (r *Resolver) foundBefore(ctx context.Context) (*EarlyApply, error) {
 	found, err := r.record.foundBefore(ctx)
 	if err != nil || !found.present() {
@@ -65,13 +65,13 @@ func (r *Resolver) foundBefore(ctx context.Context) (*EarlyApply, error) {
 	return found, r.freezer.CheckKept(ctx, len(found.Affected))
 }
 
-// makePlan chooses the leader of each region, or refuses what it cannot prove.
+// makePlan chooses each region's leader, or refuses what it cannot prove.
 func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
 	rules := plan.Rules{Replicas: r.cfg.Replicas, Lost: r.cfg.TolerateStores, AheadForSure: r.record.earlyForSure}
 	if r.record.early != nil {
 		rules.Ahead = r.record.early.Affected
 	}
-	made, err := plan.Make(r.metas, rules) //nolint:contextcheck // a plan is computed, and waits for nobody
+	made, err := plan.Make(r.metas, rules) //nolint:contextcheck // a plan is computed, without waiting
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
 		return err
 	}
 	r.record.early = early
-	r.plan, r.metas = made, nil // millions of peers are a GiB
+	r.plan, r.metas = made, nil // millions of peers take a GiB
 	r.stats = Stats{
 		Regions: len(made.Leaders), Peers: made.Peers, Lagging: made.Lagging, Uneven: len(made.Uneven),
 		Dropped: len(made.Dropped), Ahead: len(made.Affected), AllocID: made.AllocID,
@@ -98,24 +98,24 @@ func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// raiseAllocID keeps PD from giving out an id that the data hold already.
+// raiseAllocID keeps PD from allocating ids that are already in the data.
 func (r *Resolver) raiseAllocID(ctx context.Context, _ *phase.Scope) error {
 	id := max(r.plan.AllocID, r.cfg.AllocID)
 	r.stats.AllocID = id
 	return failure.Annotate(r.pd.RaiseAllocID(ctx, id), "raise alloc id", r.cfg.Cluster.String())
 }
 
-// Plan is what the step "plan" made; nil before it.
+// Plan returns the plan; nil before the step "plan".
 func (r *Resolver) Plan() *plan.Plan { return r.plan }
 
-// freeze lowers PD's limits, reads them back, and keeps them, the pauses of its schedulers and the GC hold until
-// thaw: the flashback of a large cluster takes longer than one TTL.
+// freeze lowers PD's limits, reads them back, and renews them, the pauses of its schedulers and the GC hold until thaw:
+// the flashback of a large cluster takes longer than one TTL.
 func (r *Resolver) freeze(ctx context.Context, _ *phase.Scope) error {
 	return r.freezer.Freeze(ctx, r.record.early.present())
 }
 
-// stamp takes the flashback's timestamps, or those of the run that this one resumes, and writes them down
-// before anything is prepared with them.
+// stamp takes the flashback's timestamps, or those of the run that this one resumes, and saves them before anything is
+// prepared with them.
 func (r *Resolver) stamp(ctx context.Context, s *phase.Scope) error {
 	if err := r.record.stamp(ctx, s); err != nil {
 		return err
@@ -123,8 +123,8 @@ func (r *Resolver) stamp(ctx context.Context, s *phase.Scope) error {
 	return r.freezer.HoldGC(ctx)
 }
 
-// makeLeaders makes the planned leaders lead. It returns when PD knows the planned leader of every region, and does
-// not wait for RecoverRegion's answers unless Config.WaitApply says so. That is safe:
+// makeLeaders makes the planned leaders lead, and waits until PD knows the planned leader of every region. It only
+// waits for RecoverRegion's answers with Config.WaitApply. That is safe:
 //   - A leader was elected by a majority against their own logs, so it has every committed entry.
 //   - A prepare is an entry of the leader's own term, after all that is in its log. Its answer means that it is
 //     applied on the leader, and so is all before it; entries of older terms are committed with it. A flashback
@@ -157,8 +157,8 @@ func (r *Resolver) makeLeaders(ctx context.Context, s *phase.Scope) (err error) 
 	return nil
 }
 
-// apply waits, if it is asked to, until every store has answered RecoverRegion and has applied the logs of all
-// its peers. Otherwise each region's prepare waits for its own log (see makeLeaders), and is counted when it has.
+// apply waits, with Config.WaitApply, until every store has answered RecoverRegion and applied the logs of all its
+// peers. Otherwise each region's prepare waits for the region's own log (see makeLeaders).
 func (r *Resolver) apply(ctx context.Context, s *phase.Scope) error {
 	if !r.cfg.WaitApply {
 		s.Note("not waited for as a whole: each region is prepared when its own log is applied")
@@ -175,10 +175,10 @@ func (r *Resolver) apply(ctx context.Context, s *phase.Scope) error {
 	return r.recovery.awaitApply(ctx, s)
 }
 
-// findUnchanged finds the regions that a flashback would not change: their logs end where they did at the marks of the
-// backup, and none of their keys is locked. They count as flashed back from then on, in what the run writes down too. A
-// lock makes a region changed, whatever its transaction: the commit record of a primary that is flashed back stays, and
-// a secondary's lock would later be committed by it.
+// findUnchanged finds the regions that a flashback would not change: their logs end where they did at the backup's
+// marks, and none of their keys is locked. They count as flashed back from then on, in the record, too. Any lock means
+// that a region has changed, whatever its transaction: the commit record of a primary outlives the flashback, and would
+// later commit the lock of a secondary.
 func (r *Resolver) findUnchanged(ctx context.Context, s *phase.Scope) error {
 	ctx, cancel := r.bounded(ctx, "scan for locks in", sweepBase, scanEach)
 	defer cancel()
@@ -188,16 +188,16 @@ func (r *Resolver) findUnchanged(ctx context.Context, s *phase.Scope) error {
 	})
 }
 
-// prepare blocks every region of the key space for everything but this flashback. What is flashed back already
-// is left alone: it would stay blocked for ever.
+// prepare blocks every region for everything except this flashback, but not those already flashed back, which would
+// stay blocked for ever.
 func (r *Resolver) prepare(ctx context.Context, s *phase.Scope) error {
 	ctx, cancel := r.bounded(ctx, "prepare", sweepBase, prepareEach)
 	defer cancel()
 	return r.flashing.prepare(ctx, s)
 }
 
-// flashback returns every key to the backup ts. A region that says that it is not prepared is prepared
-// again with the same timestamps: if it was done already, both calls change nothing.
+// flashback flashes every key back to the backup ts. A region that reports that it is not prepared is prepared again
+// with the same timestamps: if it was already done, both calls change nothing.
 func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) (err error) {
 	ctx, cancel := r.bounded(ctx, "flash back", sweepBase, flashbackEach)
 	defer cancel()
@@ -205,10 +205,10 @@ func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) (err error) {
 	return err
 }
 
-// extendLogs sees that the log of each region with a replica that is ahead ends above all that the replica has applied.
-// The flashback's entries mostly do that. Otherwise the same flashback is made again, which changes no row and adds
-// entries: a replica that is elected before it is replaced would answer nothing, and TiKV ends at the second entry that
-// is proposed to it.
+// extendLogs makes sure that the log of each region with a replica that is ahead ends above everything that the replica
+// has applied. The flashback's entries mostly do that. Otherwise the same flashback is repeated, which changes no row
+// and adds entries: a replica elected before it is replaced would serve no requests, and TiKV crashes on the second
+// entry proposed to it.
 func (r *Resolver) extendLogs(ctx context.Context, s *phase.Scope) error {
 	early := r.record.early
 	if early == nil || len(early.Affected) == 0 {
@@ -223,7 +223,7 @@ func (r *Resolver) regionCalls() *regionCalls {
 	return &regionCalls{cfg: r.cfg, pd: r.pd, tikv: r.tikv, calls: r.recovery, stamps: r.record.stamps}
 }
 
-// endRecover ends the calls that are still open. The leaders stay.
+// endRecover ends the open calls. The leaders stay.
 func (r *Resolver) endRecover(context.Context, *phase.Scope) error {
 	if r.recovery != nil {
 		r.recovery.end()
@@ -231,7 +231,7 @@ func (r *Resolver) endRecover(context.Context, *phase.Scope) error {
 	return nil
 }
 
-// bounded gives a sub-phase a deadline that grows with the regions of a store. Its cause says what it was for.
+// bounded gives a sub-phase a deadline that grows with the regions per store. Its cause names the sub-phase.
 func (r *Resolver) bounded(
 	ctx context.Context, verb string, base, each time.Duration,
 ) (context.Context, context.CancelFunc) {

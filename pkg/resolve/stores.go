@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 )
 
-// storeList is the stores of the backup, and where each was called last. It is safe for concurrent use.
+// storeList has the backup's stores and where each was last called. It is safe for concurrent use.
 type storeList struct {
 	cfg *settings
 	pd  pd.Members
@@ -35,13 +35,13 @@ func (l *storeList) setAddress(store cluster.StoreID, address string) {
 	l.addresses[store] = address
 }
 
-// name is the store in messages.
+// name returns the store's name for messages.
 func (l *storeList) name(store cluster.StoreID) string {
 	return "store " + store.String() + " (" + l.address(store) + ")"
 }
 
-// find returns the stores of the backup that PD lists, and those that are foreign to it: the data of a store that is
-// not of the backup would mix with the backup's.
+// find returns the backup's stores in PD, and foreign ones: the data of a store that is not in the backup would mix
+// with the backup's.
 func (l *storeList) find(ctx context.Context) (found map[cluster.StoreID]pd.Store, foreign []string, err error) {
 	stores, err := l.pd.Stores(ctx)
 	if err != nil {

@@ -10,18 +10,18 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve/sweep"
 )
 
-// sweeps calls all regions, in one sweep after the other.
+// sweeps runs one sweep over all regions after another.
 type sweeps struct {
 	cfg     *settings
 	pd      pd.Members
 	calls   *recovery
 	freezer *freeze.Freezer
 
-	scanned []cluster.Region // all regions as PD listed them last, which the sweeps own in turn; nil is not known
-	retries int64            // calls that had to be sent again
+	scanned []cluster.Region // all regions as last listed by PD, owned by the sweeps in turn; nil if unknown
+	retries int64            // repeated calls
 }
 
-// run makes one sweep, and returns it with what it has found.
+// run runs one sweep, and returns it with its findings.
 func (w *sweeps) run(ctx context.Context, s *phase.Scope, cfg sweep.Config) (*sweep.Sweep, error) {
 	cfg.Cluster, cfg.Stall, cfg.Log, cfg.Again = w.cfg.Cluster, w.cfg.Stall, w.cfg.log, w.cfg.resumeHint()
 	one := sweep.New(cfg, &sweepRun{sweeps: w})
@@ -30,13 +30,13 @@ func (w *sweeps) run(ctx context.Context, s *phase.Scope, cfg sweep.Config) (*sw
 	return one, err
 }
 
-// check fails if what the run relies on is lost: another run recovers the cluster, or GC has passed the backup ts.
+// check fails if another run is recovering the cluster, or GC has passed the backup ts.
 func (w *sweeps) check(ctx context.Context) error {
 	w.freezer.PollGC(ctx)
 	return w.interrupted()
 }
 
-// interrupted is check without a question to PD.
+// interrupted is check without a call to PD.
 func (w *sweeps) interrupted() error {
 	if err := w.calls.checkCalls(); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (w *sweeps) interrupted() error {
 	return w.freezer.GCPassed()
 }
 
-// sweepRun is the run as one sweep knows it.
+// sweepRun is the run as seen by one sweep.
 type sweepRun struct {
 	*sweeps
 	asked bool // the sweep has asked for all regions before
@@ -52,9 +52,9 @@ type sweepRun struct {
 
 var _ sweep.Run = (*sweepRun)(nil)
 
-// Regions implements sweep.Run, which asks one question at a time. The first question for all regions is answered by
-// what the last scan found, of the wait for leaders or of the sweep before: a route that is old by now is a call that
-// is refused, and looked up then. PD takes seconds for a scan of a million regions.
+// Regions implements sweep.Run, which makes one call at a time. The first call for all regions returns the result of
+// the last scan, by the wait for leaders or the previous sweep: a call by an outdated route is refused, and then looked
+// up. A scan of a million regions takes PD seconds.
 func (s *sweepRun) Regions(ctx context.Context, keys cluster.KeyRange) ([]cluster.Region, error) {
 	if len(keys.Start)+len(keys.End) > 0 {
 		return s.pd.Regions(ctx, keys)

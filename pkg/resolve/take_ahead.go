@@ -7,9 +7,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
 )
 
-// takeAhead returns early with the replicas that have to be rebuilt, or refuses them: a replica whose data are ahead of
-// the log skips the log's entries up to there, the flashback's own included, and serves what is above the backup ts if
-// it is elected.
+// takeAhead returns early with the replicas to rebuild, or refuses them: a replica that is ahead of the log skips the
+// log's entries up to there, including the flashback's, and serves data above the backup ts if elected.
 func takeAhead(s *phase.Scope, cfg *settings, made *plan.Plan, early *EarlyApply) (*EarlyApply, error) {
 	if early == nil {
 		return nil, nil // ruled out by the backup
@@ -37,7 +36,7 @@ func takeAhead(s *phase.Scope, cfg *settings, made *plan.Plan, early *EarlyApply
 	return &EarlyApply{Affected: made.Affected, Rebuild: toRebuild(made, early.Rebuild)}, nil
 }
 
-// toRebuild are the affected replicas, with what an earlier run has noted of them.
+// toRebuild returns the affected replicas, with what an earlier run has recorded about them.
 func toRebuild(made *plan.Plan, was []Replica) []Replica {
 	keys := make(map[cluster.RegionID]cluster.KeyRange, len(made.Leaders))
 	for i := range made.Leaders {

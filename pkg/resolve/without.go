@@ -9,18 +9,18 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
 )
 
-// Verdict is whether the cluster can be brought up without some of its stores.
+// Verdict is whether the cluster can be brought up without some stores.
 type Verdict struct {
-	// Known says that all other stores are read. Refused is nothing without it.
+	// Known means that all other stores were read. Otherwise Refused has no meaning.
 	Known bool
-	// Refused is why a plan without the stores cannot be made; nil is that every region has a quorum.
+	// Refused is why there is no plan without the stores; nil means that every region has a quorum.
 	Refused error
 }
 
-// questions are put to a gathering, to whose goroutine the metas belong, by other steps beside it.
+// questions lets other steps ask a running gathering, whose goroutine owns the metas.
 type questions struct {
 	asked     chan question
-	gathering atomic.Bool // that answers them
+	gathering atomic.Bool // the one that answers
 }
 
 type question struct {
@@ -28,7 +28,7 @@ type question struct {
 	answer chan Verdict
 }
 
-// ask gets the answer of the gathering that runs; it is not known without one, and when ctx ends.
+// ask returns the running gathering's answer; unknown without one, or if ctx ends.
 func (q *questions) ask(ctx context.Context, late []cluster.StoreID) Verdict {
 	if len(late) == 0 || !q.gathering.Load() {
 		return Verdict{}
@@ -47,7 +47,7 @@ func (q *questions) ask(ctx context.Context, late []cluster.StoreID) Verdict {
 	}
 }
 
-// without makes the plan. Streams of the late stores end first: they would change the keys while these are compared.
+// without makes the plan. The late stores' streams end first: they would change the keys while these are compared.
 func (g *gathering) without(late []cluster.StoreID) Verdict {
 	lost := append(slices.Clone(g.cfg.TolerateStores), late...)
 	for _, rd := range g.readers {

@@ -9,16 +9,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// ledByWitness reports whether the region's leader is a witness: it has the log, and answers every request with
+// ledByWitness reports whether the region's leader is a witness: it has the log, and answers all requests with
 // IsWitness.
 func ledByWitness(r *cluster.Region) bool {
 	leads := func(p cluster.Peer) bool { return p.Witness && p.Store == r.Leader.Store }
 	return r.Leader.Witness || slices.ContainsFunc(r.Peers, leads)
 }
 
-// relieveWitnesses lets another peer lead each region that a witness leads where it was planned. The metas do not say
-// which peer is one, and it is elected if its log is the longest. As the leader it has given its log to the others, who
-// are preferred to it then. It is true if a store was asked. Calls are a while apart: one that is cancelled must not
+// relieveWitnesses makes another peer lead each region whose planned leader is a witness. The metas do not show which
+// peer is a witness, and it is elected if its log is the longest. As the leader it has replicated its log to the
+// others, which are preferred then. It returns true if a store was asked. Calls are spaced: a cancelled one must not
 // reach its store after the next one, which it would end.
 func (w *leaderWait) relieveWitnesses(s *phase.Scope, missing []missingLeader) bool {
 	if time.Since(w.asked) < openAfter {
