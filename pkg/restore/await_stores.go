@@ -14,13 +14,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve"
 )
 
-// startTiKV lets the Operator know that the volumes are ready.
+// startTiKV signals to the Operator that the volumes are ready.
 func (r *run) startTiKV(ctx context.Context, _ *phase.Scope) error {
 	r.target.started, r.arrival.starting = true, time.Now()
 	return r.Kube.StartTiKV(ctx, r.opts.Target)
 }
 
-// allStores are the backup's stores, and those of the cluster's parts in other Kubernetes clusters.
+// allStores returns the backup's stores and those of the cluster's parts in other Kubernetes clusters.
 func (r *run) allStores() []cluster.StoreID {
 	var all []cluster.StoreID
 	for _, st := range r.backup.Source.Stores {
@@ -29,8 +29,8 @@ func (r *run) allStores() []cluster.StoreID {
 	return append(all, r.backup.elsewhere...)
 }
 
-// awaitStores waits until PD lists exactly the backup's stores, all of them up but those that the cluster is to
-// do without. A store that answers ReadRegionMeta is up: PD says so only after the store's first heartbeat, 10 s later.
+// awaitStores waits until PD lists exactly the backup's stores, and all are up except those to do without. A store that
+// answers ReadRegionMeta is up: PD shows that only after its first heartbeat, 10 s later.
 func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 	all := r.allStores()
 	ids := slices.DeleteFunc(slices.Clone(all),
@@ -72,8 +72,8 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// resolverOptions skip what an earlier run has resolved. The target is known right before the first store is read,
-// which is as soon as one may come, and the marks when all stores are there, whose versions decide about them.
+// resolverOptions skip what an earlier run has resolved. The target is known right before the first store is read, as
+// soon as one may come up; the marks once all stores are there, whose versions decide about them.
 func (r *run) resolverOptions() resolve.StepOptions {
 	return resolve.StepOptions{
 		Done:   func() bool { return r.data.resolved },
@@ -82,7 +82,7 @@ func (r *run) resolverOptions() resolve.StepOptions {
 	}
 }
 
-// asStoresCome lets each store be read as soon as it answers, while others still start. The plan needs all of them.
+// asStoresCome reads each store as soon as it answers, while others still start. The plan needs all of them.
 func (r *run) asStoresCome(after string) resolve.StepOptions {
 	o := r.resolverOptions()
 	o.CollectAfter, o.PlanAfter = []string{after}, []string{journal.StepFindAhead, stepCheckTasks}
@@ -103,11 +103,11 @@ func (r *run) resolverConfig() resolve.Config {
 	}
 }
 
-// stall is how long nothing may change while the data are resolved; a shorter --timeout is the user's word.
+// stall is how long nothing may change while data is resolved, or --timeout if that is shorter.
 const stall = 5 * time.Minute
 
-// checkForeign refuses a store that the backup does not have: an empty one has joined, and PD might give it the
-// regions' peers before they are resolved.
+// checkForeign refuses a store that is not in the backup: an empty one has joined, and PD might give it peers before
+// the regions are resolved.
 func (r *run) checkForeign(ids []cluster.StoreID, up map[cluster.StoreID]time.Time) error {
 	for id := range up {
 		if !slices.Contains(ids, id) {
@@ -120,7 +120,7 @@ func (r *run) checkForeign(ids []cluster.StoreID, up map[cluster.StoreID]time.Ti
 	return nil
 }
 
-// missing says which stores are not there, and why if that is known.
+// missing names the missing stores, and why if known.
 func (r *run) missing(ids []cluster.StoreID, up map[cluster.StoreID]time.Time, why string) error {
 	var gone []string
 	for _, id := range ids {

@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
-// bindVolumes makes the PVs and PVCs that the target's pods expect.
+// bindVolumes creates the PVs and PVCs that the target's pods expect.
 func (r *run) bindVolumes(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(len(r.making.Plan().Volumes)), "volumes")
 	return parallel.Each(ctx, 16, r.making.Plan().Volumes, func(ctx context.Context, _ int, v volumes.Volume) error {
@@ -24,8 +24,8 @@ func (r *run) bindVolumes(ctx context.Context, s *phase.Scope) error {
 	})
 }
 
-// unbindVolumes deletes the PVs and PVCs that the run made for a target of somebody else; with a target of its
-// own they went with it. Once TiKV may start, its pods use them, and they stay with their volumes.
+// unbindVolumes deletes the PVs and PVCs that the run created for an existing target; its own target took them along.
+// Once TiKV may start, its pods use them, and they are kept with their volumes.
 func (r *run) unbindVolumes(ctx context.Context, s *phase.Scope) error {
 	if !r.target.existing || r.keeps() {
 		return nil

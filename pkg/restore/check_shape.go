@@ -9,8 +9,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// checkShape refuses a target of somebody else whose stores could not open the backup's volumes: another
-// version, another number of volumes a store, other encryption at rest.
+// checkShape refuses an existing target whose stores could not open the backup's volumes: another version, another
+// number of volumes per store, other encryption at rest.
 func (t *target) checkShape(tc kube.TidbCluster, m *manifest.Manifest) error {
 	refuse := func(format string, args ...any) *failure.Error {
 		return failure.New(failure.Unready, "check target", t.opts.Target.String(), format, args...)

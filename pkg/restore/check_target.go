@@ -12,9 +12,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
-// refuseExisting refuses a cluster that somebody uses. A restore that is run again after its process was killed once
-// all was done, and before it said so, ends here, and so does one that failed with its cluster serving: the error names
-// the run.
+// refuseExisting refuses a cluster in use. A restore that is repeated after its process was killed when all was done
+// but not yet reported ends here, and so does one that failed with its cluster serving: the error names the run.
 func (t *target) refuseExisting(ctx context.Context) error {
 	if done, said := t.restoredBy(ctx); done != nil {
 		return failure.New(failure.Conflict, "check target", t.opts.Target.String(), "the cluster exists: %s", said).
@@ -22,7 +21,7 @@ func (t *target) refuseExisting(ctx context.Context) error {
 	}
 	if failed, err := runs.Resolved(ctx, t.store, t.opts.Target); err == nil && failed != nil &&
 		!t.elsewhereIs(failed) {
-		// it is only to say more
+		// only for a better message
 		return failure.New(failure.Conflict, "check target", t.opts.Target.String(),
 			"the cluster exists: run %s has restored the data of backup %s to it, and failed at %s, before its end",
 			failed.ID, failed.Backup,
@@ -34,27 +33,26 @@ func (t *target) refuseExisting(ctx context.Context) error {
 		WithHint("choose another --to, or make it with spec.recoveryMode: true")
 }
 
-// restoredBy is the run that has restored the target, and what to say of it; nil if it is not known.
+// restoredBy returns the run that restored the target, and its description; nil if unknown.
 func (t *target) restoredBy(ctx context.Context) (done *runs.Run, said string) {
 	done, err := runs.Restored(ctx, t.store, t.opts.Target)
 	if err != nil || done == nil || t.elsewhereIs(done) {
-		return nil, "" // it is only to say more
+		return nil, "" // only for a better message
 	}
 	return done, fmt.Sprintf("run %s has restored backup %s to it, and ended at %s", done.ID, done.Backup,
 		done.Last.UTC().Format(time.RFC3339))
 }
 
-// elsewhereIs reports whether the cluster of that name that a run restored is known to be in another Kubernetes
-// cluster.
+// elsewhereIs reports whether the cluster that a run restored is known to be in another Kubernetes cluster.
 func (t *target) elsewhereIs(other *runs.Run) bool {
 	_, err := other.About.SameCluster(other.ID, &journal.About{KubernetesUID: t.uid})
 	return err != nil
 }
 
-// check accepts a name that is free, or a cluster made for this restore: in recovery mode, of the
-// backup's shape, and without a store of its own.
+// check accepts a free name, or a cluster created for this restore: in recovery mode, of the backup's shape, and
+// without stores.
 func (t *target) check(ctx context.Context, m *manifest.Manifest) error {
-	t.existing, t.instance, t.given = false, "", journal.GivenTarget{} // of a try before
+	t.existing, t.instance, t.given = false, "", journal.GivenTarget{} // of an earlier try
 	tc, err := t.kube.Cluster(ctx, t.opts.Target)
 	if failure.Is(err, failure.NotFound) {
 		return t.noClaims(ctx, "")
@@ -88,7 +86,7 @@ func (t *target) check(ctx context.Context, m *manifest.Manifest) error {
 	return t.noClaims(ctx, tc.Run)
 }
 
-// noClaims refuses PVCs of the target's name: the Operator would take them for those of the new cluster.
+// noClaims refuses PVCs of the target's name: the Operator would use them for the new cluster.
 func (t *target) noClaims(ctx context.Context, madeBy cluster.RunID) error {
 	claims, err := t.kube.Claims(ctx, t.opts.Target)
 	if err != nil || len(claims) == 0 {
@@ -102,7 +100,8 @@ func (t *target) noClaims(ctx context.Context, madeBy cluster.RunID) error {
 		WithHint("choose another --to, or delete the PVCs if the cluster that they were of is gone")
 }
 
-// notRestored refuses a target that an earlier run made, and could not delete when it failed, by the command that does.
+// notRestored refuses a target that an earlier run created and could not delete when it failed, naming the command that
+// does.
 func (t *target) notRestored(madeBy cluster.RunID, parts string) error {
 	return failure.New(failure.Conflict, "check target", t.opts.Target.String(),
 		"run %s has made the cluster and %s of it, and has not restored it", madeBy, parts).

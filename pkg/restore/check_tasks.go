@@ -11,14 +11,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// OnTasks is what to do about log backups and changefeeds that read the restored cluster's changes.
+// OnTasks is what to do about log backups and changefeeds of the restored cluster.
 type OnTasks string
 
 // The choices.
 const (
 	TasksReport OnTasks = "report" // continue, with a warning
 	TasksPause  OnTasks = "pause"  // pause log backups and continue; changefeeds are reported
-	TasksRefuse OnTasks = "refuse" // end the run before the data are changed
+	TasksRefuse OnTasks = "refuse" // fail the run before data is changed
 )
 
 // TaskChoices lists the values of OnTasks, the default first.
@@ -26,12 +26,12 @@ func TaskChoices() []string {
 	return []string{string(TasksReport), string(TasksPause), string(TasksRefuse)}
 }
 
-// restartTasks is what a person has to do about tasks that were there while keys were flashed back.
+// restartTasks is the hint about tasks that ran while keys were flashed back.
 const restartTasks = "a flashback reaches them as new writes of old rows: " +
 	"stop them, and start them again from a full backup of the restored cluster"
 
-// checkTasks finds log backups and changefeeds before the data are changed: what they have made so far does
-// not continue from the restored cluster (pingcap/tidb#39602, pingcap/tidb#39920).
+// checkTasks finds log backups and changefeeds before data is changed: their output so far does not continue from the
+// restored cluster (pingcap/tidb#39602, pingcap/tidb#39920).
 func (r *run) checkTasks(ctx context.Context, s *phase.Scope) error {
 	running, err := r.newTasks(ctx)
 	if err != nil || len(running) == 0 {
@@ -59,7 +59,7 @@ func (r *run) checkTasks(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// checkTasksAgain finds those that were made while the data were resolved.
+// checkTasksAgain finds those created while data was resolved.
 func (r *run) checkTasksAgain(ctx context.Context, s *phase.Scope) error {
 	running, err := r.newTasks(ctx)
 	if err != nil || len(running) == 0 {
@@ -69,7 +69,7 @@ func (r *run) checkTasksAgain(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// newTasks lists the running tasks that the result does not name yet.
+// newTasks lists the running tasks that are not in the result yet.
 func (r *run) newTasks(ctx context.Context) ([]pd.Task, error) {
 	tasks, err := r.pd.Tasks(ctx)
 	if err != nil {

@@ -14,18 +14,18 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
-// maxRestarts is how often a pod whose store is waited for may be restarted: with the kubelet's pauses the fourth time
-// is two and a half minutes after the first end. What TiKV dies of so often, it dies of for ever.
+// maxRestarts is how often a pod of an awaited store may restart: with the kubelet's back-off the fourth restart is two
+// and a half minutes after the first exit. A TiKV that crashes so often will not come up.
 const maxRestarts = 4
 
-// crashWatch ends the wait for stores when one of them cannot come. It asks every few seconds.
+// crashWatch ends the wait for stores if one of them cannot come up. It checks every few seconds.
 type crashWatch struct {
 	r     *run
 	asked time.Time
 }
 
-// check is a permanent error if the pod of a store that is needed ends again and again. What Kubernetes does not answer
-// now it is asked again later.
+// check returns a permanent error if the pod of a required store is in a crash loop. If Kubernetes does not answer it
+// retries later.
 func (w *crashWatch) check(ctx context.Context) error {
 	r := w.r
 	if r.Kube == nil || time.Since(w.asked) < explainInterval {
@@ -34,7 +34,7 @@ func (w *crashWatch) check(ctx context.Context) error {
 	w.asked = time.Now()
 	loops, err := r.Kube.CrashLoops(ctx, r.opts.Target, maxRestarts)
 	if err != nil {
-		return nil //nolint:nilerr // the wait says what is in the way of it
+		return nil //nolint:nilerr // the wait reports what blocks it
 	}
 	stores := r.storesByOrdinal()
 	var said []string
@@ -42,7 +42,7 @@ func (w *crashWatch) check(ctx context.Context) error {
 	var example string
 	for _, loop := range loops {
 		if loop.Ordinal < 0 || loop.Ordinal >= len(stores) {
-			continue // pollCluster says what it is
+			continue // pollCluster reports it
 		}
 		id := stores[loop.Ordinal]
 		if slices.Contains(r.opts.TolerateStores, id) {
@@ -71,7 +71,7 @@ func (w *crashWatch) check(ctx context.Context) error {
 	return e.WithHint("%s; every region has a quorum on the others: %s", logs, r.commandWithout(without))
 }
 
-// crashText says what is known of one pod.
+// crashText describes one pod.
 func crashText(loop kube.CrashLoop, id cluster.StoreID) string {
 	text := fmt.Sprintf("TiKV of store %s ends as soon as it is started: pod %s was restarted %d times", id, loop.Pod,
 		loop.Restarts)
@@ -81,7 +81,7 @@ func crashText(loop kube.CrashLoop, id cluster.StoreID) string {
 	return text
 }
 
-// storesByOrdinal are the backup's stores by the ordinal of their pods in the target.
+// storesByOrdinal maps the ordinals of the target's pods to the backup's stores.
 func (r *run) storesByOrdinal() []cluster.StoreID {
 	var ids []cluster.StoreID
 	for _, st := range volumes.ByOrdinal(r.backup.Source.Stores) {

@@ -11,8 +11,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
-// createCluster makes the target in recovery mode, unless it was made for this restore. What the resolver wrote down of
-// a cluster that had the name before, which may be damaged, is removed.
+// createCluster creates the target in recovery mode, unless it exists for this restore. It removes the resolver's
+// record of an earlier cluster of that name, which may be damaged.
 func (r *run) createCluster(ctx context.Context, _ *phase.Scope) error {
 	if r.target.existing {
 		return nil
@@ -25,14 +25,14 @@ func (r *run) createCluster(ctx context.Context, _ *phase.Scope) error {
 		r.target.asTarget(*r.making.Plan(), len(r.backup.Source.Stores)))
 }
 
-// deleteCluster deletes the target, if this run made it.
+// deleteCluster deletes the target if this run created it.
 func (r *run) deleteCluster(ctx context.Context, s *phase.Scope) error {
 	if r.target.existing || r.keeps() {
 		s.Note("cluster %s is kept", r.opts.Target)
 		return nil
 	}
 	if err := r.Kube.DeleteCluster(ctx, r.opts.Target, r.opts.Run, r.target.leaving); err != nil {
-		r.target.bound = failure.Is(err, failure.Conflict) // it serves, or is another one: its volumes are in use
+		r.target.bound = failure.Is(err, failure.Conflict) // it serves or is another one: its volumes are in use
 		r.leave("cluster %s may be left: tisnap restore abort %s --storage %s --yes deletes it", r.opts.Target,
 			r.opts.Run, r.Store.URL())
 		return err
@@ -50,15 +50,15 @@ func (r *run) deleteCluster(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// keptCluster is what is said of the target when the lock is lost.
+// keptCluster describes the target when the lock is lost.
 func (r *run) keptCluster() string {
 	return fmt.Sprintf("cluster %s is kept: another run may have it by now", r.opts.Target)
 }
 
-// keeps reports whether what the run has made stays although it failed.
+// keeps reports whether a failed run keeps what it made.
 func (r *run) keeps() bool { return r.opts.KeepOnFailure || r.data.serves.Load() }
 
-// target is the cluster that the run makes, in Kubernetes' words.
+// target is the cluster to create, in package kube's terms.
 func (t *target) asTarget(plan volumes.Plan, stores int) kube.Target {
 	return kube.Target{
 		Name: t.opts.Target, Run: t.opts.Run, Stores: stores, SizesGiB: plan.SizesGiB(),
@@ -66,7 +66,7 @@ func (t *target) asTarget(plan volumes.Plan, stores int) kube.Target {
 	}
 }
 
-// restored are volumes in Kubernetes' words.
+// restored are volumes in package kube's terms.
 func (t *target) restored(volumes []Volume) []kube.RestoredVolume {
 	out := make([]kube.RestoredVolume, len(volumes))
 	for i := range volumes {
@@ -83,8 +83,8 @@ func (t *target) asRestored(v *Volume) kube.RestoredVolume {
 	}
 }
 
-// awaitPD waits until a majority of PD's members are healthy and answer: with the address of one alone, its
-// restart would look like the loss of PD.
+// awaitPD waits until a majority of PD's members are healthy and answer: with a single member's address, its restart
+// would look like the loss of PD.
 func (r *run) awaitPD(ctx context.Context, s *phase.Scope) error {
 	err := r.target.poll(ctx, s, "wait for PD", func(ctx context.Context) (bool, error) {
 		tc, err := r.Kube.Cluster(ctx, r.opts.Target)
@@ -105,8 +105,8 @@ func (r *run) awaitPD(ctx context.Context, s *phase.Scope) error {
 	return r.findProgress(ctx, s)
 }
 
-// markRecovering marks PD as recovering and raises its ts above those in the data. It has to be over before the first
-// TiKV starts: TiKV asks for the mark once, at its start, and a commit ts below one in the data kills it later.
+// markRecovering marks PD as recovering and raises its ts above those in the data, before the first TiKV starts: TiKV
+// reads the mark only at its start, and a commit ts below one in the data crashes it later.
 func (r *run) markRecovering(ctx context.Context, s *phase.Scope) error {
 	if err := r.pd.mark(ctx); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (r *run) markRecovering(ctx context.Context, s *phase.Scope) error {
 	return r.raiseTS(ctx, s)
 }
 
-// raiseTS makes PD's timestamps larger than every one in the data.
+// raiseTS raises PD's timestamps above all in the data.
 func (r *run) raiseTS(ctx context.Context, _ *phase.Scope) error {
 	if r.data.resolved {
 		return nil

@@ -15,42 +15,42 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// EBS is what a restore needs of EC2.
+// EBS is what a restore needs from EC2.
 type EBS = volumes.EBS
 
-// Volume is one volume to restore, and where it goes.
+// Volume is one volume to restore and its destination.
 type Volume = volumes.Volume
 
-// TiKV is what a restore needs of the stores.
+// TiKV is what a restore needs from the stores.
 type TiKV interface {
 	resolve.TiKV
 	tikv.Holder
 }
 
-// PD is what a restore needs of the target's placement driver.
+// PD is what a restore needs from the target's placement driver.
 type PD interface {
 	resolve.PD
 	pd.Tasks
 	pd.Settings
 }
 
-// Deps are the systems around a restore. All are required but Sink, Log and Remains; Prepare and ResolveData need no
+// Deps are a restore's dependencies. All are required except Sink, Log and Remains; Prepare and ResolveData need no
 // Kube.
 type Deps struct {
 	Kube  kube.Restorer
 	EBS   EBS
 	TiKV  TiKV
 	Store objstore.Store
-	// OpenPD connects to the target's PD once it is up. The restore closes nothing: the opener's owner does.
+	// OpenPD connects to the target's PD once it is up. The connection's owner closes it, not the restore.
 	OpenPD func(ctx context.Context, addresses []string) (PD, error)
-	// HandOver gets the volumes that Prepare has made, to write down for who binds them. If it fails they are deleted.
+	// HandOver records the volumes that Prepare has made, for TiDB Operator, which binds them. If it fails they are
+	// deleted.
 	HandOver func(ctx context.Context, volumes []Volume) error
 	Sink     phase.Sink
 	Log      *zap.Logger
-	// Remains learns what would be left if the process ended at any moment.
+	// Remains tracks what would be left if the process ended now.
 	Remains *phase.Remains
-	// Announce is asked, before anything is changed, how long the run should take: what to journal of it, and what to
-	// say; nil and "" if that is not known. Earlier is what an earlier process of the run has journalled; it stays as
-	// it is. Nil announces nothing.
+	// Announce returns, before anything is changed, how long the run should take: what to journal and what to show; nil
+	// and "" if unknown. Earlier is what an earlier process of the run journalled; it is kept. Nil announces nothing.
 	Announce func(plan *Plan, earlier json.RawMessage) (expected json.RawMessage, text string)
 }

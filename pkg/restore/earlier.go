@@ -9,15 +9,15 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
-// earlier is what the journal says of the processes of a run that came before this one.
+// earlier is what the journal has about the run's earlier processes.
 type earlier struct {
 	journal.RestoreFacts
 	journal.ResolveFacts
 	keep  bool // a failed run keeps what it made
 	bound bool // claims of the target may be bound to the run's volumes
-	// tikvMayRun says that they may have started TiKV.
+	// tikvMayRun means that they may have started TiKV.
 	tikvMayRun bool
-	// keepAfterUndo is what the user chose about a failure, while the rest of the run is undone all the same.
+	// keepAfterUndo saves the user's --keep-on-failure while the rest of the run is undone regardless.
 	keepAfterUndo bool
 }
 
@@ -30,12 +30,12 @@ func readEarlier(h *phase.History, keep bool) earlier {
 	}
 }
 
-// volumes is what they did about volumes.
+// volumes returns what they did about volumes.
 func (e *earlier) volumes() volumes.Earlier {
 	return volumes.Earlier{Epoch: e.VolumesEpoch, Restarts: e.Restarts}
 }
 
-// regionsDone is what this process, or else an earlier one that finished the data, did with the regions.
+// regionsDone returns what this process, or else an earlier one that finished the data, did with the regions.
 func (r *run) regionsDone() journal.ResolvedRegions {
 	s := r.resolver.Stats()
 	if s.Unchanged+s.Flashed == 0 {
@@ -46,13 +46,13 @@ func (r *run) regionsDone() journal.ResolvedRegions {
 	}
 }
 
-// uidOf is the UID of a TidbCluster; "" if it has none.
+// uidOf returns a TidbCluster's UID; "" if it has none.
 func uidOf(tc kube.TidbCluster) string {
 	var object struct {
 		Metadata struct {
 			UID string `json:"uid"`
 		} `json:"metadata"`
 	}
-	_ = json.Unmarshal(tc.Object, &object) // an object that the API server sent has one
+	_ = json.Unmarshal(tc.Object, &object) // an object from the API server has one
 	return object.Metadata.UID
 }

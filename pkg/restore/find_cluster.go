@@ -16,8 +16,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve"
 )
 
-// findCluster connects to a cluster that a restore has left in recovery mode, and says how far it has come. One
-// that serves is refused: a flashback would take back what was written to it since the backup.
+// findCluster connects to a cluster that a restore left in recovery mode, and determines its state. A serving cluster
+// is refused: a flashback would remove what was written to it since the backup.
 func (r *run) findCluster(ctx context.Context, s *phase.Scope) error {
 	if err := r.checkTolerated(); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (r *run) findCluster(ctx context.Context, s *phase.Scope) error {
 	return r.target.checkOrigin(ctx, s)
 }
 
-// checkTolerated refuses stores that the backup does not have.
+// checkTolerated refuses stores that are not in the backup.
 func (r *run) checkTolerated() error {
 	var ids []cluster.StoreID
 	for _, st := range r.backup.Source.Stores {
@@ -78,7 +78,7 @@ func (r *run) checkTolerated() error {
 	return nil
 }
 
-// wasResolved reports whether an earlier run has flashed back the whole key space of this very cluster, or an earlier
+// wasResolved reports whether an earlier run has flashed back this very cluster's whole key space, or an earlier
 // process of this run has even taken it out of recovery mode.
 func (r *run) wasResolved(ctx context.Context) (bool, error) {
 	id, err := r.pd.ClusterID(ctx)
@@ -95,8 +95,8 @@ func (r *run) wasResolved(ctx context.Context) (bool, error) {
 	return p.Done(id, r.backup.BackupTS), nil
 }
 
-// checkOrigin refuses volumes that the storage knows to be of another backup: its stores have the same ids, and
-// a flashback to an older ts would lose what was written between the two.
+// checkOrigin refuses volumes that the storage knows to be of another backup: the stores have the same ids, and a
+// flashback to an older ts would lose what was written between the two.
 func (t *target) checkOrigin(ctx context.Context, s *phase.Scope) error {
 	pods, err := t.kube.TiKVPods(ctx, t.opts.Target)
 	if err != nil {
@@ -140,7 +140,7 @@ func (t *target) checkOrigin(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// madeBy is the run that made a volume, or "" if tisnap did not.
+// madeBy returns the run that made a volume; "" if tisnap did not.
 func madeBy(m kube.Mount) cluster.RunID {
 	var object struct {
 		Metadata struct {
@@ -153,7 +153,7 @@ func madeBy(m kube.Mount) cluster.RunID {
 	return cluster.RunID(object.Metadata.Annotations[runmark.Key])
 }
 
-// backupOf reads which backup a restore was of. It is NotFound if this storage has no journal of the run.
+// backupOf returns the backup of a restore run. It returns NotFound if this storage has no journal of the run.
 func (t *target) backupOf(ctx context.Context, run cluster.RunID) (cluster.BackupID, error) {
 	body, _, err := t.store.Get(ctx, manifest.JournalKey(run, 1))
 	if err != nil {

@@ -9,20 +9,20 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// firstRegionText is why a store may run and still not be in PD. In recovery mode TiKV asks for PD's region of the
-// first key as it starts, 60 times each 3 s (bootcluster in its components/snap_recovery). There is none while regions
-// with a single voter, which elect themselves, have displaced the one that PD was bootstrapped with.
+// firstRegionText is why a running store may not be in PD. In recovery mode TiKV asks at its start for PD's region of
+// the first key, 60 times every 3 s (bootcluster in its components/snap_recovery). There is none while regions with a
+// single voter, which elect themselves, have displaced the one that PD was bootstrapped with.
 const firstRegionText = "PD has no region at the first key yet, for which TiKV waits as it starts (bootcluster), up " +
 	"to 3 minutes"
 
-// firstRegion says whether stores that start now wait for PD's first region. It asks every few seconds.
+// firstRegion reports whether stores that start now wait for PD's first region. It checks every few seconds.
 type firstRegion struct {
 	r       *run
 	asked   time.Time
 	missing bool
 }
 
-// reason is firstRegionText while it is so, and "" otherwise; the first time is noted.
+// reason returns firstRegionText while they do, else ""; the first time is noted.
 func (f *firstRegion) reason(ctx context.Context, s *phase.Scope) string {
 	if time.Since(f.asked) >= explainInterval {
 		f.asked = time.Now()
@@ -38,11 +38,11 @@ func (f *firstRegion) reason(ctx context.Context, s *phase.Scope) string {
 	return firstRegionText
 }
 
-// ask is whether PD is bootstrapped and has no region at the first key; unknown if it does not answer.
+// ask reports whether PD is bootstrapped and has no region at the first key; unknown if it does not answer.
 func (f *firstRegion) ask(ctx context.Context, unknown bool) bool {
 	first, err := f.r.pd.Regions(ctx, cluster.KeyRange{End: []byte{0}})
 	switch {
-	case failure.Is(err, failure.Unready): // not bootstrapped: the first store that starts does that
+	case failure.Is(err, failure.Unready): // not bootstrapped: the first store to start does that
 		return false
 	case err != nil:
 		return unknown

@@ -13,8 +13,8 @@ import (
 )
 
 // leaveRecovery removes PD's mark and restarts TiKV: until the restart there is no failover, whatever the mark. It
-// notes of which cluster, as the resolver's progress is removed before the run is over. TiDB starts meanwhile, unless
-// replicas have to be rebuilt first.
+// records the cluster, as the resolver's progress is removed before the run ends. TiDB starts meanwhile, unless
+// replicas must be rebuilt first.
 func (r *run) leaveRecovery(ctx context.Context, s *phase.Scope) error {
 	if err := r.runner.Fence().Confirm(ctx); err != nil {
 		return failure.New(failure.Conflict, "leave recovery mode", r.opts.Target.String(), "another run has it: %w",
@@ -48,9 +48,8 @@ func (r *run) leaveRecovery(ctx context.Context, s *phase.Scope) error {
 	return r.Kube.StartTiDB(ctx, r.opts.Target)
 }
 
-// awaitRestart waits until every store serves out of recovery mode, by its own word: PD's start times are
-// in whole seconds, and would not distinguish a process from the one before it in the same second, and PD has a store
-// up only after its first heartbeat.
+// awaitRestart waits until every store itself reports that it serves outside recovery mode: PD's start times are in
+// whole seconds, which may not distinguish two processes, and PD shows a store as up only after its first heartbeat.
 func (r *run) awaitRestart(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(len(r.arrival.stores)), "stores")
 	return r.target.poll(ctx, s, "wait for the restart of TiKV", func(ctx context.Context) (bool, error) {
@@ -65,7 +64,7 @@ func (r *run) awaitRestart(ctx context.Context, s *phase.Scope) error {
 			}
 			normal, err := r.pd.normalMode(ctx, st.Address)
 			if err != nil && st.State != pd.StoreUp && failure.NotYet(err) {
-				continue // it is away
+				continue // unreachable
 			}
 			if err != nil {
 				return false, failure.Annotate(err, "ask for the mode", "store "+st.ID.String()+" ("+st.Address+")")
@@ -101,7 +100,7 @@ func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 				return false, failure.New(failure.Unready, "wait for leaders", r.opts.Target.String(),
 					"%d of %d regions have none", len(regions)-led, len(regions))
 			}
-			// PD still lists the leaders from before the restart: the stores' own word counts.
+			// PD still lists the leaders from before the restart: the stores' own answers count.
 			if led, err = r.pd.ledByStores(ctx, r.arrival.stores); err != nil || led < len(regions) {
 				s.Reached(int64(led))
 				return false, err
@@ -118,7 +117,7 @@ func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 	return err
 }
 
-// noteServes notes, in the journal too, that users may have begun to use the cluster.
+// noteServes records, in the journal too, that the cluster may be in use.
 func (r *run) noteServes(s *phase.Scope) {
 	if !r.data.serves.Swap(true) {
 		s.Result(journal.ResultServes, nil)
@@ -126,8 +125,8 @@ func (r *run) noteServes(s *phase.Scope) {
 	r.Remains.Clear(remainsCluster, volumes.RemainsVolumes)
 }
 
-// awaitTiDB waits until TiDB serves; a cluster without TiDB needs none. Users may write to one that answers, also
-// before all regions are seen to have leaders: from then on the cluster is kept.
+// awaitTiDB waits until TiDB serves, if the cluster has TiDB. Once one answers, users may write, even before all
+// regions are known to have leaders: from then on the cluster is kept.
 func (r *run) awaitTiDB(ctx context.Context, s *phase.Scope) error {
 	return r.target.poll(ctx, s, "wait for TiDB", func(ctx context.Context) (bool, error) {
 		tc, err := r.Kube.Cluster(ctx, r.opts.Target)

@@ -7,7 +7,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// load reads the manifest, which must be sealed and whole.
+// load reads the manifest, which must be sealed and intact.
 func (r *run) load(ctx context.Context, s *phase.Scope) error {
 	m := r.opts.Manifest
 	if m == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
-// newMaking is what makes the run's volumes, and has made none yet; br is of a run whose volumes TiDB Operator binds.
+// newMaking returns the maker of the run's volumes; br is for a run whose volumes TiDB Operator binds.
 func (r *run) newMaking(br bool) making {
 	owner := volumes.Owner{Runner: r.runner, Run: r.opts.Run, Backup: r.opts.Backup, Target: r.opts.Target}
 	if r.Store != nil { // nil in an outline
@@ -22,29 +22,29 @@ func (r *run) newMaking(br bool) making {
 	}
 }
 
-// planner plans the volumes and checks what would refuse them.
+// planner plans the volumes and checks for refusals.
 func (r *run) planner() volumes.Planner {
 	return volumes.Planner{EC2: r.EBS, Manifest: r.backup.Manifest, Options: r.making.Options()}
 }
 
-// The steps below ask the run for its making, as a run that starts over has another one.
+// The steps below read the run's making each time, as a run that starts over has a new one.
 
-// enableFast asks for fast snapshot restore, and waits until every snapshot is enabled and has a whole credit: a volume
-// made before is as cold as any.
+// enableFast requests fast snapshot restore, and waits until every snapshot is enabled and has a whole credit: volumes
+// made earlier are not initialized.
 func (r *run) enableFast(ctx context.Context, s *phase.Scope) error {
 	return r.making.fast.Enable(ctx, s)
 }
 
-// disableFast ends the fast snapshot restore that this run enabled: it is billed by the hour.
+// disableFast ends the fast snapshot restore that this run enabled, which is billed by the hour.
 func (r *run) disableFast(ctx context.Context, s *phase.Scope) error {
 	return r.making.fast.Disable(ctx, s)
 }
 
-// endFast ends fast snapshot restore once the volumes are made. The hours that it took are not thrown away because the
-// end of it failed: the run continues, retries at its end, and says what is left.
+// endFast ends fast snapshot restore once the volumes are made. A failure does not waste the hours that it took: the
+// run continues, retries at its end, and reports what is left.
 func (r *run) endFast(ctx context.Context, s *phase.Scope) error { return r.making.fast.End(ctx, s) }
 
-// lastFast ends what is still enabled at the end of a run that succeeded otherwise.
+// lastFast ends what is still enabled at the end of an otherwise successful run.
 func (r *run) lastFast(ctx context.Context, s *phase.Scope) error {
 	if err := r.making.fast.EndAtLast(ctx, s); err != nil {
 		r.leave("fast snapshot restore is still enabled and billed by AWS by the hour, end it with `tisnap gc`: %v",
@@ -53,20 +53,20 @@ func (r *run) lastFast(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// createVolumes asks for all volumes at the same time, or in waves where EC2 is to fill them; the adapter paces
-// the calls. A lost answer is asked for again with the same token, which gives the same volume.
+// createVolumes requests all volumes concurrently, or in waves if EC2 initializes them; the adapter paces the calls.
+// After a lost answer the request is repeated with the same token, which returns the same volume.
 func (r *run) createVolumes(ctx context.Context, s *phase.Scope) (err error) {
 	r.making.created, err = r.making.Create(ctx, s)
 	return err
 }
 
-// awaitVolumes waits until all volumes are available and have what was asked for. One that EC2 shows as failed, or does
-// not show for longer than it may hide a new one, is replaced.
+// awaitVolumes waits until all volumes are available and as requested. A volume that fails, or that EC2 does not show
+// for longer than it may hide a new one, is replaced.
 func (r *run) awaitVolumes(ctx context.Context, s *phase.Scope) error { return r.making.Await(ctx, s) }
 
-// deleteVolumes deletes the run's volumes, those known and those that only their tag shows. While the
-// answer of a request is missing it asks again, until EC2 cannot hide the volume any more. One that is
-// attached is waited for, as its pod is going away, and is never forced. All are tried, whatever fails.
+// deleteVolumes deletes the run's volumes, known ones and those found by tag. While a request is unanswered it looks
+// again, until EC2 cannot hide its volume any more. It waits for attached volumes, whose pods are terminating, and
+// never forces a detach. All are tried, whatever fails.
 func (r *run) deleteVolumes(ctx context.Context, s *phase.Scope) error {
 	if r.keeps() {
 		s.Note("the volumes tagged %s=%s are kept", ebs.TagRun, r.opts.Run)
@@ -80,8 +80,8 @@ func (r *run) deleteVolumes(ctx context.Context, s *phase.Scope) error {
 	return r.making.Delete(ctx, s, !r.target.existing)
 }
 
-// modifyVolumes gives the volumes the profile for running. The cluster serves already, so what EC2 refuses
-// (it takes one modification of a volume in six hours) is reported and ends nothing.
+// modifyVolumes gives the volumes the profile for running. The cluster already serves, so EC2's refusals (it limits the
+// modifications of a volume) are reported and do not fail the run.
 func (r *run) modifyVolumes(ctx context.Context, s *phase.Scope) error {
 	refused, err := r.making.Modify(ctx, s)
 	if len(refused) > 0 {
@@ -91,7 +91,7 @@ func (r *run) modifyVolumes(ctx context.Context, s *phase.Scope) error {
 	return err
 }
 
-// tagPDVolumes tags what Kubernetes made for PD of a cluster that the run made.
+// tagPDVolumes tags PD's volumes in a cluster that the run created.
 func (r *run) tagPDVolumes(ctx context.Context, s *phase.Scope) {
 	if r.target.existing {
 		return

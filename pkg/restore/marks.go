@@ -11,21 +11,20 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// FlashbackPolicy is which regions are taken back to the backup ts.
+// FlashbackPolicy is which regions are flashed back.
 type FlashbackPolicy string
 
-// The policies. With FlashbackAuto regions are left that provably nothing was written to since the backup ts.
+// The policies. FlashbackAuto skips regions that are proven unchanged since the backup ts.
 const (
 	FlashbackAuto FlashbackPolicy = "auto"
 	FlashbackAll  FlashbackPolicy = "all"
 )
 
-// FlashbackPolicies lists them, the default first.
+// FlashbackPolicies lists the policies, the default first.
 func FlashbackPolicies() []string { return []string{string(FlashbackAuto), string(FlashbackAll)} }
 
-// MarkedShare is how many of the regions, 0 to 1, a restore with these options need not flash back if nothing was
-// written to them, as far as the manifest shows: what the target's own stores and TiDB servers allow is known only once
-// they run.
+// MarkedShare is the share of the regions, 0 to 1, that a restore with these options can skip if they are unchanged, by
+// the manifest: what the target's stores and TiDB servers allow is only known once they run.
 func MarkedShare(m *manifest.Manifest, opts Options) float64 {
 	switch {
 	case m.Marks == nil, opts.Flashback == FlashbackAll, len(opts.TolerateStores) > 0:
@@ -43,7 +42,8 @@ func (r *run) markedShare() float64 {
 	return MarkedShare(r.backup.Manifest, r.opts)
 }
 
-// loadMarks reads the backup's marks, if they may be used; otherwise, and that is no error, every region is taken back.
+// loadMarks reads the backup's marks if they may be used; otherwise, which is not an error, every region is flashed
+// back.
 func (r *run) loadMarks(ctx context.Context, s *phase.Scope) *marks.Set {
 	ref := r.backup.Marks
 	switch {
@@ -76,8 +76,8 @@ func (r *run) loadMarks(ctx context.Context, s *phase.Scope) *marks.Set {
 	return set
 }
 
-// unknownVersion is the TiKV version, of the backup or of a restored store, whose reports the marks cannot be compared
-// with; "" if all are known.
+// unknownVersion returns the TiKV version, of the backup or of a restored store, that is not supported for marks; "" if
+// all are supported.
 func (r *run) unknownVersion(ctx context.Context) string {
 	if v := r.backup.Source.Version; !marks.Supported(v) {
 		return v
@@ -94,9 +94,9 @@ func (r *run) unknownVersion(ctx context.Context) string {
 	return ""
 }
 
-// mayHaveTiDB says why a TiDB may run while the data are resolved, "" if none does. TiDB Operator starts it as soon as
-// one store is up, in recovery mode too. What it writes to a region that is taken back goes; in one that is left alone
-// it would stay, and a transaction over both would be there in half.
+// mayHaveTiDB returns why a TiDB may run while data is resolved; "" if none does. TiDB Operator starts it as soon as
+// one store is up, even in recovery mode. A flashback removes its writes, but in a skipped region they would stay, and
+// of a transaction over both kinds only half would be left.
 func (t *target) mayHaveTiDB(ctx context.Context) string {
 	if t.kube == nil {
 		return "TiDB Operator may have started TiDB already, which could write to regions that are left alone"
@@ -113,7 +113,7 @@ func (t *target) mayHaveTiDB(ctx context.Context) string {
 	switch {
 	case err != nil:
 		return fmt.Sprintf("it is not known whether TiDB runs already: %v", err)
-	case len(pods) > 0: // scaled to none a moment ago, say
+	case len(pods) > 0: // perhaps scaled to none a moment ago
 		return fmt.Sprintf("TiDB pod %s has not ended, and could write to regions that are left alone", pods[0])
 	}
 	return ""
