@@ -15,10 +15,9 @@ import (
 // Options are what the user chose.
 type Options struct {
 	Backup cluster.BackupID
-	// Manifest is that of Backup, if the caller has it: of a backup that br made, which has no seal. Nil reads the
-	// sealed one.
+	// Manifest is Backup's, if the caller has it: that of a backup by br, which has no seal. Nil reads the sealed one.
 	Manifest *manifest.Manifest
-	// VerifyKey is by whom the backup must be signed; nil takes signed and unsigned ones. With Manifest it is not used.
+	// VerifyKey must have signed the backup; nil accepts any. It is not used with Manifest.
 	VerifyKey *manifest.VerifyKey
 	Target    cluster.Name
 	Run       cluster.RunID
@@ -26,68 +25,68 @@ type Options struct {
 	Tool      string
 	// Volume is the type, IOPS and throughput of the new volumes; empty fields keep the source's.
 	Volume cluster.VolumeSpec
-	// Zone puts all volumes there; empty keeps each volume's zone, or what Zones says of it.
+	// Zone is for all volumes; empty keeps each volume's zone, or maps it by Zones.
 	Zone  cluster.Zone
 	Zones []volumes.ZonePair
 	// KMSKey encrypts the volumes with another key; empty keeps each snapshot's key.
 	KMSKey string
-	// Encrypt encrypts also the volumes of snapshots that are not encrypted, with the account's default key.
+	// Encrypt also encrypts the volumes of unencrypted snapshots, with the account's default key.
 	Encrypt bool
-	// Scope is which volumes are made; the zero value is all. Only Prepare uses it.
+	// Scope selects the volumes to make; the zero value is all. Only Prepare uses it.
 	Scope volumes.Scope
-	// KeepTags are tag keys of the snapshots that their volumes get too.
+	// KeepTags are tag keys to copy from the snapshots to their volumes.
 	KeepTags []string
-	// InitializationMiB is the most MiB/s at which EC2 fills each volume, billed by AWS; 0 leaves it to the reads.
+	// InitializationMiB is the maximum MiB/s at which EC2 initializes each volume, billed by AWS; 0 initializes on
+	// read.
 	InitializationMiB int64
-	// FastRestore enables fast snapshot restore for the time in which the volumes are made.
+	// FastRestore enables fast snapshot restore while the volumes are made.
 	FastRestore bool
-	// After is the type, IOPS and throughput that the volumes get once the cluster serves; the zero value changes
-	// nothing.
+	// After is the volumes' type, IOPS and throughput once the cluster serves; the zero value changes nothing.
 	After cluster.VolumeSpec
-	// Account is the account that the restore has to be in; empty takes any.
+	// Account is the account that the restore must run in; empty accepts any.
 	Account string
-	// Kubernetes is the API server of the target, for the journal: gc shows it.
+	// Kubernetes is the target's API server, for the journal: gc shows it.
 	Kubernetes string
 	// KeepServiceSettings keeps the source's node ports, host names and addresses of load balancers.
 	KeepServiceSettings bool
-	// Changes are what the user wants to be different in the target from its source. A target that exists takes none.
+	// Changes are the user's changes to the target's object. An existing target allows none.
 	Changes operator1.Changes
-	// KeepOnFailure leaves what a failed run made, for a person to examine.
+	// KeepOnFailure keeps what a failed run made, for examination.
 	KeepOnFailure bool
 	// Timeout bounds each wait for other systems (volumes, pods, stores); zero is 1 h.
 	Timeout time.Duration
 	// Visibility is how long EC2 may hide a volume that exists; zero is ebs.VisibleWithin.
 	Visibility time.Duration
-	// Now is the clock that EC2's times are compared with; nil is time.Now.
+	// Now is the clock to compare EC2's times with; nil is time.Now.
 	Now func() time.Time
-	// Serial does one step after the other, where otherwise those that need not wait for each other overlap.
+	// Serial runs steps one after another instead of overlapping independent ones.
 	Serial bool
-	// WaitApply waits for every store's log before the flashback begins; see resolve.Config.
+	// WaitApply waits for every store's log before the flashback; see resolve.Config.
 	WaitApply bool
-	// Flashback is which regions are taken back to the backup ts; empty is FlashbackAuto.
+	// Flashback is which regions are flashed back; empty is FlashbackAuto.
 	Flashback FlashbackPolicy
-	// CheckUnchanged is how many unchanged regions are taken back all the same, to check that nothing changes.
+	// CheckUnchanged is how many unchanged regions are flashed back anyway, to check that nothing changes.
 	CheckUnchanged int
-	// PDState is what to do with the PD state of the backup; empty is RestorePDState.
+	// PDState is what to do with the backup's PD state; empty is RestorePDState.
 	PDState PDStatePolicy
-	// TiFlash is what to do if the source had TiFlash stores; empty is to report it.
+	// TiFlash is what to do if the source had TiFlash stores; empty reports it.
 	TiFlash preflight.TiFlashPolicy
 	// OnTasks is what to do about log backups and changefeeds of the target; empty is TasksReport.
 	OnTasks OnTasks
-	// LockWait is how long another run's lock of the target is watched at most, to find out whether that run is alive;
-	// zero is 90 s, and runlock.NoWait refuses at once.
+	// LockWait bounds how long another run's lock on the target is watched, to find out whether that run is alive; zero
+	// is 90 s, and runlock.NoWait refuses at once.
 	LockWait time.Duration
-	// AliveWait is how long the lock of a run that is alive is waited for beside that; zero refuses. It is for where
-	// nobody can run the command again.
+	// AliveWait is how long to wait, beyond that, for the lock of a live run; zero refuses. For unattended callers such
+	// as the Operator's Jobs.
 	AliveWait time.Duration
-	// TolerateStores are stores of the backup that the cluster is brought up without, if every region has a quorum
-	// on the others. Their volumes are made: a store that comes later catches up by itself.
+	// TolerateStores are the backup's stores without which the cluster is brought up, if every region has a quorum on
+	// the others. Their volumes are made: a store that comes up later catches up by itself.
 	TolerateStores []cluster.StoreID
-	// BreakLock takes the target's lock from a run that is known to be dead. Only Resolve uses it.
+	// BreakLock breaks the lock of a run known to be dead. Only Resolve uses it.
 	BreakLock bool
 }
 
-// withDefaults fills in what the user left out.
+// withDefaults fills in the defaults.
 func (o Options) withDefaults() Options {
 	if o.Timeout == 0 {
 		o.Timeout = time.Hour
@@ -101,7 +100,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// ofVolumes are the options about volumes; br is of a run whose volumes TiDB Operator binds.
+// ofVolumes returns the options about volumes; br is for a run whose volumes TiDB Operator binds.
 func (o *Options) ofVolumes(br bool) volumes.Options {
 	return volumes.Options{
 		Spec: o.Volume, Zone: o.Zone, Zones: o.Zones, KMSKey: o.KMSKey, Encrypt: o.Encrypt, Scope: o.Scope,

@@ -10,23 +10,23 @@ import (
 	"github.com/tisnap/tisnap/pkg/preflight"
 )
 
-// PDStatePolicy is what to do with the PD state of the backup.
+// PDStatePolicy is what to do with the backup's PD state.
 type PDStatePolicy string
 
 // The policies.
 const (
-	RestorePDState PDStatePolicy = "restore" // put it back
+	RestorePDState PDStatePolicy = "restore" // restore it
 	SkipPDState    PDStatePolicy = "skip"    // leave the target's PD as it is
 )
 
 // PDStatePolicies lists the policies, the default first.
 func PDStatePolicies() []string { return []string{string(RestorePDState), string(SkipPDState)} }
 
-// stateTime is how long PD's state is retried. Then the run continues without the rest: data that are restored are
-// worth more than settings that a person can set.
+// stateTime is how long restoring PD's state is retried. Then the run continues without the rest: restored data is
+// worth more than settings that can be set by hand.
 const stateTime = time.Minute
 
-// pdStateSteps is one step that puts PD's state back; none if the user wants none of it.
+// pdStateSteps is the step that restores PD's state; none with SkipPDState.
 func (r *run) pdStateSteps(name string, do func(context.Context, *phase.Scope) error) []phase.Step {
 	if r.opts.PDState == SkipPDState {
 		return nil
@@ -34,7 +34,7 @@ func (r *run) pdStateSteps(name string, do func(context.Context, *phase.Scope) e
 	return []phase.Step{{Phase: phaseTiDB, Name: name, Deadline: stateTime + time.Minute, Do: do}}
 }
 
-// putPDState puts placement rules, region labels, resource groups and dynamic config back before TiDB starts.
+// putPDState restores placement rules, region labels, resource groups and dynamic config before TiDB starts.
 func (r *run) putPDState(ctx context.Context, s *phase.Scope) error {
 	if r.backup.PDState == nil {
 		warning := "the backup has no state of PD: placement rules, region labels, resource groups and changes of " +
@@ -43,8 +43,7 @@ func (r *run) putPDState(ctx context.Context, s *phase.Scope) error {
 		r.result.Warnings = append(r.result.Warnings, warning)
 		return nil
 	}
-	// A scheduler that is added now would not be paused as the others are: it comes with the check, when the cluster
-	// serves.
+	// A scheduler added now would not be paused like the others: the check adds it, once the cluster serves.
 	_, err := r.pd.putState(ctx, pd.WithoutSchedulers(*r.backup.PDState))
 	if err != nil {
 		s.Warn("PD's state could not be put back in full, and is tried again when the cluster serves: %v", err)
@@ -52,7 +51,7 @@ func (r *run) putPDState(ctx context.Context, s *phase.Scope) error {
 	return ctx.Err()
 }
 
-// checkPDState puts back what PD refused while it was frozen, and lists what stays different.
+// checkPDState restores what PD refused while it was frozen, and lists what stays different.
 func (r *run) checkPDState(ctx context.Context, _ *phase.Scope) error {
 	if r.backup.PDState == nil {
 		return nil
@@ -67,7 +66,7 @@ func (r *run) checkPDState(ctx context.Context, _ *phase.Scope) error {
 	return ctx.Err()
 }
 
-// checkTiFlash says what becomes of the source's TiFlash replicas, or refuses.
+// checkTiFlash reports what becomes of the source's TiFlash replicas, or refuses.
 func (r *run) checkTiFlash(s *phase.Scope) error {
 	warning, err := preflight.CheckTiFlash(r.opts.TiFlash, r.backup.Source.TiFlashStores, r.opts.Target.String())
 	if warning != "" {

@@ -14,14 +14,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// placement is the target's PD, nil until it answers, and the stores that it lists.
+// placement is the target's PD, nil until it answers, and the stores in it.
 type placement struct {
 	PD
 	tikv TiKV
 	name cluster.Name
 }
 
-// mark marks PD as recovering, and reads back that it is.
+// mark marks PD as recovering, and reads that back.
 func (p *placement) mark(ctx context.Context) error {
 	target := p.name.String()
 	if err := p.MarkRecovering(ctx); err != nil {
@@ -37,7 +37,7 @@ func (p *placement) mark(ctx context.Context) error {
 	return nil
 }
 
-// raise makes PD's timestamps larger than this one.
+// raise raises PD's timestamps above this one.
 func (p *placement) raise(ctx context.Context, ts cluster.TS) error {
 	target := p.name.String()
 	if err := p.RaiseTS(ctx, ts); err != nil {
@@ -53,7 +53,7 @@ func (p *placement) raise(ctx context.Context, ts cluster.TS) error {
 	return nil
 }
 
-// unmark removes PD's mark and reads back that it is gone.
+// unmark removes PD's mark, and reads that back.
 func (p *placement) unmark(ctx context.Context) error {
 	target := p.name.String()
 	if err := p.UnmarkRecovering(ctx); err != nil {
@@ -69,8 +69,8 @@ func (p *placement) unmark(ctx context.Context) error {
 	return nil
 }
 
-// checkStores refuses stores in the target's PD. Those of another part are there if that part has been prepared
-// before this one and its stores have started, which they do in recovery mode alone.
+// checkStores refuses stores in the target's PD, except those of another part that was prepared before this one and
+// whose stores have started, which they only do in recovery mode.
 func (p *placement) checkStores(ctx context.Context, stores []pd.Store, elsewhere []cluster.StoreID) error {
 	stores = slices.DeleteFunc(stores, func(st pd.Store) bool { return st.State == pd.StoreTombstone })
 	if len(stores) == 0 {
@@ -94,7 +94,7 @@ func (p *placement) checkStores(ctx context.Context, stores []pd.Store, elsewher
 	return nil
 }
 
-// upStores maps the TiKV stores that are up to the start of their process.
+// upStores maps the TiKV stores that are up to their processes' start times.
 func (p *placement) upStores(ctx context.Context) (map[cluster.StoreID]time.Time, error) {
 	stores, err := p.Stores(ctx)
 	if err != nil {
@@ -119,10 +119,10 @@ func (p *placement) upStores(ctx context.Context) (map[cluster.StoreID]time.Time
 	return up, nil
 }
 
-// answerTime is how long a store that PD does not have up is asked whether it serves.
+// answerTime is how long to ask a store that is not up in PD whether it serves.
 const answerTime = 2 * time.Second
 
-// answering reports which of the stores serve in recovery mode, by their own word.
+// answering returns the stores that serve in recovery mode, by their own answers.
 func (p *placement) answering(ctx context.Context, stores []pd.Store) []bool {
 	up := make([]bool, len(stores))
 	_ = parallel.Each(ctx, 0, stores, func(ctx context.Context, i int, st pd.Store) error {
@@ -130,12 +130,12 @@ func (p *placement) answering(ctx context.Context, stores []pd.Store) []bool {
 		defer cancel()
 		normal, err := p.normalMode(asking, st.Address)
 		up[i] = err == nil && !normal
-		return nil // one that does not answer is asked again
+		return nil // one that does not answer is retried
 	})
 	return up
 }
 
-// normalMode asks for the service that only a store in recovery mode has.
+// normalMode reports whether a store lacks the service that only recovery mode has.
 func (p *placement) normalMode(ctx context.Context, address string) (bool, error) {
 	recovering := errors.New("in recovery mode")
 	err := p.tikv.RegionMetas(ctx, address, func(tikv.RegionMeta) error { return recovering })
@@ -148,7 +148,7 @@ func (p *placement) normalMode(ctx context.Context, address string) (bool, error
 	return false, err
 }
 
-// ledByStores is the number of regions that the stores say they lead.
+// ledByStores returns the number of regions led by the stores, by their own answers.
 func (p *placement) ledByStores(ctx context.Context, of []cluster.StoreID) (int, error) {
 	stores, err := p.Stores(ctx)
 	if err != nil {
@@ -168,7 +168,7 @@ func (p *placement) ledByStores(ctx context.Context, of []cluster.StoreID) (int,
 	return sum, nil
 }
 
-// putState retries what is transient for stateTime.
+// putState retries transient errors for stateTime.
 func (p *placement) putState(ctx context.Context, state cluster.PDState) (left []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, stateTime)
 	defer cancel()

@@ -9,15 +9,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// pollInterval is how often other systems are asked while the run waits for them; tests, whose systems are faster, ask
-// more often.
+// pollInterval is how often other systems are polled; tests, whose systems are faster, poll more often.
 var pollInterval = 500 * time.Millisecond // a variable for tests
 
-// explainInterval is how often a wait for the target's pods asks Kubernetes what is in the way.
+// explainInterval is how often a wait for the target's pods asks Kubernetes what blocks them.
 const explainInterval = 3 * time.Second
 
-// poll is phase.Poll for something that the target's pods have to do. It says every few seconds why they do not run, if
-// that has changed. A cluster that was deleted ends the wait.
+// poll is phase.Poll for something that the target's pods must do. Every few seconds it reports why they do not run, if
+// that has changed. It fails if the cluster was deleted.
 func (t *target) poll(ctx context.Context, s *phase.Scope, op string, done func(context.Context) (bool, error)) error {
 	target := t.opts.Target.String()
 	said, asked := "", time.Now()

@@ -10,8 +10,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
-// preflight checks everything that could fail later and changes nothing: the account, the volumes' parameters
-// and zones, the target, the snapshots, quotas and permissions.
+// preflight checks everything that could fail later, without changes: the account, the volumes' parameters and zones,
+// the target, the snapshots, quotas and permissions.
 func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	if err := r.checkAccount(ctx); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return err
 	}
-	if r.runner.Resumed() { // what is made already is not to be asked for again
+	if r.runner.Resumed() { // what exists already must not be requested again
 		if err := r.checkSnapshots(ctx, &plan); err != nil {
 			return err
 		}
@@ -49,8 +49,7 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	return r.begin(ctx, s, plan, func() error { return r.checkKubernetes(ctx, s, plan, dropped) })
 }
 
-// begin finds out whether EC2 would make the volumes, and between, whether anything else would refuse them: then they
-// are what the run makes.
+// begin checks whether EC2, or anything else, would refuse the volumes, and plans them for the run.
 func (r *run) begin(ctx context.Context, s *phase.Scope, plan volumes.Plan, between ...func() error) error {
 	if err := r.planner().CheckQuotas(ctx, s, plan, r.making.fast); err != nil {
 		return err
@@ -67,7 +66,7 @@ func (r *run) begin(ctx context.Context, s *phase.Scope, plan volumes.Plan, betw
 	return nil
 }
 
-// checkKubernetes asks whether the target may be made, and lets the API server check all that will be.
+// checkKubernetes checks whether the target may be created, with a server-side dry run of all its objects.
 func (r *run) checkKubernetes(ctx context.Context, s *phase.Scope, plan volumes.Plan, dropped []string) error {
 	if err := r.Kube.Allowed(ctx, r.opts.Target.Namespace); err != nil {
 		return err
@@ -83,13 +82,13 @@ func (r *run) checkKubernetes(ctx context.Context, s *phase.Scope, plan volumes.
 	return nil
 }
 
-// checkAccount makes sure of where the volumes will be.
+// checkAccount checks the account and region of the volumes.
 func (r *run) checkAccount(ctx context.Context) (err error) {
 	r.result.Account, err = r.planner().CheckAccount(ctx)
 	return err
 }
 
-// planVolumes says which volumes are made, and where.
+// planVolumes plans the volumes and their zones.
 func (r *run) planVolumes(ctx context.Context) (volumes.Plan, error) {
 	plan, err := r.planner().Plan(ctx)
 	plan.Account = r.result.Account
@@ -97,15 +96,15 @@ func (r *run) planVolumes(ctx context.Context) (volumes.Plan, error) {
 	return plan, err
 }
 
-// checkSnapshots makes sure of the snapshots, and completes the plan by what EC2 knows of them.
+// checkSnapshots checks the snapshots, and completes the plan with what EC2 knows about them.
 func (r *run) checkSnapshots(ctx context.Context, plan *volumes.Plan) error {
 	err := r.planner().CheckSnapshots(ctx, plan)
 	r.making.Begin(*plan)
 	return err
 }
 
-// nameVolumes says under which names Kubernetes will know the volumes, and which settings of the source's services the
-// target does not get.
+// nameVolumes sets the volumes' names in Kubernetes, and reports which settings of the source's services the target
+// does not get.
 func (r *run) nameVolumes(plan volumes.Plan) (dropped []string, err error) {
 	checked, err := kube.CheckRestored(r.backup.Kubernetes.TidbCluster,
 		r.target.asTarget(plan, len(r.backup.Source.Stores)), r.target.restored(plan.Volumes))

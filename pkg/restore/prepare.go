@@ -10,12 +10,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/preflight"
 )
 
-// Prepare does the part of a restore that comes before TiKV starts, for a cluster that somebody else makes: TiDB
-// Operator, say, which also binds the volumes. PD, of a cluster in recovery mode without a store, is marked recovering
-// and its ts raised; the volumes are made, and handed over by Deps.HandOver once all are available and are what was
-// asked for. A run that fails deletes its volumes; PD's mark and ts stay, as they do no harm to a cluster without
-// stores. Of a cluster in several Kubernetes clusters, each part is prepared by a run of its own, in any order and at
-// the same time.
+// Prepare is the part of a restore before TiKV starts, for a cluster created by others, such as TiDB Operator, which
+// also binds the volumes. It marks the PD of a cluster in recovery mode without stores as recovering and raises its ts,
+// makes the volumes, and hands them over by Deps.HandOver once all are available and as requested. A failed run deletes
+// its volumes; PD's mark and ts stay, as they are harmless in a cluster without stores. If the cluster spans several
+// Kubernetes clusters, each part is prepared by its own run, in any order and concurrently.
 //
 // Of Deps, Kube is not used; HandOver is required. Of Options, those about Kubernetes and about the data are not used.
 func Prepare(ctx context.Context, deps Deps, opts Options) (*Result, error) {
@@ -51,7 +50,7 @@ func (r *run) prepareSteps() []phase.Step {
 	)
 }
 
-// preflightVolumes checks everything about the volumes that could fail later and changes nothing: the account, their
+// preflightVolumes checks everything about the volumes that could fail later, without changes: the account, their
 // parameters and zones, the snapshots, quotas and permissions.
 func (r *run) preflightVolumes(ctx context.Context, s *phase.Scope) error {
 	if err := r.checkAccount(ctx); err != nil {
@@ -67,9 +66,8 @@ func (r *run) preflightVolumes(ctx context.Context, s *phase.Scope) error {
 	return r.begin(ctx, s, plan)
 }
 
-// findEmptyPD connects to the target's PD, which must not know a store yet: marking a cluster that serves would put it
-// into recovery mode at its next restart. Stores of the parts in other Kubernetes clusters may be there, under the
-// mark.
+// findEmptyPD connects to the target's PD, which must have no store yet: marking a serving cluster would put it into
+// recovery mode at its next restart. Stores of parts in other Kubernetes clusters may be there, under the mark.
 func (r *run) findEmptyPD(ctx context.Context, s *phase.Scope) error {
 	return r.target.poll(ctx, s, "connect to PD", func(ctx context.Context) (bool, error) {
 		if r.pd.PD == nil {
@@ -80,7 +78,7 @@ func (r *run) findEmptyPD(ctx context.Context, s *phase.Scope) error {
 			r.pd.PD = p
 		}
 		stores, err := r.pd.Stores(ctx)
-		if failure.Is(err, failure.Unready) { // PD is not bootstrapped: it has no store
+		if failure.Is(err, failure.Unready) { // PD is not bootstrapped: no stores
 			return true, nil
 		}
 		if err != nil {
@@ -91,11 +89,11 @@ func (r *run) findEmptyPD(ctx context.Context, s *phase.Scope) error {
 	})
 }
 
-// markEmptyPD marks the target's PD recovering. That it knows no store that serves is checked once more: while the lock
-// was waited for, the run that held it may have brought the cluster up.
+// markEmptyPD marks the target's PD as recovering. It first checks once more that no store serves: while this run
+// waited for the lock, its holder may have brought the cluster up.
 func (r *run) markEmptyPD(ctx context.Context, s *phase.Scope) error {
 	stores, err := r.pd.Stores(ctx)
-	if err != nil && !failure.Is(err, failure.Unready) { // PD is not bootstrapped: it has no store
+	if err != nil && !failure.Is(err, failure.Unready) { // PD is not bootstrapped: no stores
 		return failure.Annotate(err, "list stores", r.opts.Target.String())
 	}
 	if err := r.pd.checkStores(ctx, stores, r.backup.elsewhere); err != nil {
@@ -104,7 +102,7 @@ func (r *run) markEmptyPD(ctx context.Context, s *phase.Scope) error {
 	return r.markRecovering(ctx, s)
 }
 
-// handOver gives the volumes to who binds them. From its begin on persistent volumes may name them.
+// handOver hands the volumes over to TiDB Operator, which binds them. From then on persistent volumes may name them.
 func (r *run) handOver(ctx context.Context, _ *phase.Scope) error {
 	return r.HandOver(ctx, r.making.Plan().Volumes)
 }

@@ -8,21 +8,21 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// rebuildDeadline bounds the step, whose own bound grows with the replicas.
+// rebuildDeadline bounds the step, whose own limit grows with the replicas.
 const rebuildDeadline = 48 * time.Hour
 
-// rebuildReplicas makes the replicas again whose data are ahead of their region's log, if there are any.
+// rebuildReplicas rebuilds the replicas that are ahead of their region's log, if any.
 func (r *run) rebuildReplicas(ctx context.Context, s *phase.Scope) error {
 	return r.resolver.Rebuild(ctx, s)
 }
 
-// startTiDB lets TiDB start, if it has not been while the stores restarted.
+// startTiDB starts TiDB, unless that was done while the stores restarted.
 func (r *run) startTiDB(ctx context.Context, _ *phase.Scope) error {
 	return r.Kube.StartTiDB(ctx, r.opts.Target)
 }
 
-// checkNoTiDB refuses a TiDB that may use the cluster while its replicas are rebuilt: only a target that somebody else
-// made can have one by then.
+// checkNoTiDB refuses a TiDB that may use the cluster while its replicas are rebuilt: only an existing target can have
+// one by then.
 func (t *target) checkNoTiDB(ctx context.Context) error {
 	pods, err := t.kube.TiDBPods(ctx, t.opts.Target)
 	if err != nil || len(pods) == 0 {

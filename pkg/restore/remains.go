@@ -4,18 +4,18 @@ import (
 	"fmt"
 )
 
-// The names under which the run says what would remain of it if its process ended.
+// The run's keys in Remains.
 const (
 	remainsCluster = "cluster"
 )
 
-// note says from now on that something of the run would remain.
+// note records that something of the run would remain from now on.
 func (r *run) note(name, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	r.Remains.Set(name, func() string { return text })
 }
 
-// noteCluster says that the run may have made the target.
+// noteCluster records that the run may have created the target.
 func (r *run) noteCluster() {
 	r.note(remainsCluster, "cluster %s, not restored yet: tisnap restore abort %s --storage %s --yes deletes it",
 		r.opts.Target, r.opts.Run, r.Store.URL())

@@ -12,15 +12,15 @@ import (
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
-// ResolveData is Resolve for a cluster that somebody else takes out of recovery mode, TiDB Operator say: it begins with
-// stores that run in recovery mode, and ends with PD's mark removed and PD scheduling again, before the stores restart.
-// On a failure the mark stays, for the next try. A cluster without the mark is refused: a flashback would take back
-// what was written to it since the backup. A run that was killed is resumed.
+// ResolveData is Resolve for a cluster that is taken out of recovery mode by others, such as TiDB Operator: it begins
+// with stores running in recovery mode, and ends with PD's mark removed and PD scheduling again, before the stores
+// restart. On a failure the mark stays, for the next try. A cluster without the mark is refused: a flashback would
+// remove what was written since the backup. A killed run is resumed.
 //
-// Of a cluster in several Kubernetes clusters one run resolves the stores of all parts, once all are up: that of the
-// part with the lowest backup ts. What is below it was resolved before the first cut, and so is in every part.
+// If the cluster spans several Kubernetes clusters, one run resolves the stores of all parts, once all are up: that of
+// the part with the lowest backup ts. Everything below that was resolved before the first cut, and so is in every part.
 //
-// Of Deps, EBS, Kube and HandOver are not used; of Options, those about volumes and Kubernetes are not.
+// Deps' EBS, Kube and HandOver, and Options about volumes and Kubernetes are not used.
 func ResolveData(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
 	r.target.existing, r.backup.parts = true, true
@@ -67,8 +67,8 @@ func (r *run) dataSteps() []phase.Step {
 	)
 }
 
-// findMarkedPD connects to a PD that is marked recovering, and says how far a restore has come. One without the mark is
-// refused, unless an earlier run has resolved the data and was killed after that.
+// findMarkedPD connects to a PD marked as recovering, and determines the restore's state. One without the mark is
+// refused, unless an earlier run resolved the data and was killed after that.
 func (r *run) findMarkedPD(ctx context.Context, s *phase.Scope) error {
 	target := r.opts.Target.String()
 	if r.pd.PD == nil {
@@ -101,9 +101,9 @@ func (r *run) findMarkedPD(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// leftBefore reports whether an earlier run, which was killed or failed since, has resolved the data of this very
-// cluster and taken PD's mark away. The resolver's progress is removed before such a run is over: then only its journal
-// says so. Each try is a run of its own here, as the Job that is made again knows nothing of the one before.
+// leftBefore reports whether an earlier run, killed or failed since, resolved this very cluster's data and removed PD's
+// mark. The resolver's progress is removed before such a run ends: then only its journal shows that. Here each try is a
+// run of its own, as a recreated Job does not know of the previous one.
 func (r *run) leftBefore(ctx context.Context) (bool, error) {
 	id, err := r.pd.ClusterID(ctx)
 	if err != nil {
@@ -121,7 +121,7 @@ func (r *run) leftBefore(ctx context.Context) (bool, error) {
 	return last >= 0 && all[last].State != runs.Done, nil
 }
 
-// lockMarked takes the cluster's lock and checks the cluster again: the run that held the lock may have continued
+// lockMarked acquires the cluster's lock and checks the cluster again: the lock's previous holder may have continued
 // meanwhile.
 func (r *run) lockMarked(ctx context.Context, s *phase.Scope) error {
 	if err := r.runner.Lock(ctx, s); err != nil {
@@ -130,8 +130,7 @@ func (r *run) lockMarked(ctx context.Context, s *phase.Scope) error {
 	return r.findMarkedPD(ctx, s)
 }
 
-// unmarkRecovering removes PD's mark: the stores leave recovery mode when they are restarted. It notes of which cluster
-// first.
+// unmarkRecovering records the cluster and removes PD's mark: the stores leave recovery mode when they restart.
 func (r *run) unmarkRecovering(ctx context.Context, s *phase.Scope) error {
 	if r.runner.Fence().Confirm(ctx) != nil {
 		return failure.New(failure.Conflict, "unmark recovering", r.opts.Target.String(), "another run has it").

@@ -18,12 +18,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
-// Resolve does the part of a restore that comes after the volumes, for a cluster whose stores are up in recovery
-// mode: it brings them to the backup's ts, takes them out of recovery mode and waits until TiDB serves. It resumes
-// where a run that was killed stopped, and ends at once what another one had all but finished. A cluster that
-// serves is refused. On a failure the cluster stays in recovery mode, for the next try.
+// Resolve is the part of a restore after the volumes, for a cluster whose stores are up in recovery mode: it brings
+// them to the backup's ts, takes them out of recovery mode and waits until TiDB serves. It resumes where a killed run
+// stopped, and quickly finishes one that was nearly done. A serving cluster is refused. On a failure the cluster stays
+// in recovery mode, for the next try.
 //
-// Of Deps, EBS is not used; of Options, those about volumes are not.
+// Deps' EBS and Options about volumes are not used.
 func Resolve(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
 	r.target.existing = true
@@ -33,13 +33,13 @@ func Resolve(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	return &r.result, r.conclude(err)
 }
 
-// ResolveRequest is what decides about a resolve, beside the cluster and the backup, by the names of the options.
+// ResolveRequest returns the options that determine a resolve, apart from the cluster and the backup.
 func (o *Options) ResolveRequest() map[string]string {
 	return map[string]string{"tolerate-store": fmt.Sprint(o.TolerateStores), "pd-state": string(o.PDState)}
 }
 
-// resolveResumption is how a resolve is continued: all of its steps are done again, and find done what was done.
-// Nothing that it undoes is needed for that.
+// resolveResumption is how a resolve is resumed: all steps run again, and find done what was done. Nothing that an undo
+// removes is needed for that.
 func (r *run) resolveResumption() *runner.Resumption {
 	return &runner.Resumption{
 		Learn: func(h *phase.History, was *journal.About) error {
@@ -82,7 +82,7 @@ func (r *run) findSteps() []phase.Step {
 	}
 }
 
-// lockResolve takes the cluster's lock and checks the cluster again: the run that held the lock may have continued
+// lockResolve acquires the cluster's lock and checks the cluster again: the lock's previous holder may have continued
 // meanwhile.
 func (r *run) lockResolve(ctx context.Context, s *phase.Scope) error {
 	if r.opts.BreakLock {
@@ -101,7 +101,7 @@ func (r *run) lockResolve(ctx context.Context, s *phase.Scope) error {
 	return r.findCluster(ctx, s)
 }
 
-// breakLock frees the lock of a run that a person knows to be dead.
+// breakLock frees the lock of a run that the user knows to be dead.
 func (r *run) breakLock(ctx context.Context, s *phase.Scope) error {
 	lock, _, err := runlock.Read(ctx, r.Store, r.opts.Target)
 	switch {
@@ -119,8 +119,8 @@ func (r *run) breakLock(ctx context.Context, s *phase.Scope) error {
 	return runlock.Break(ctx, r.Store, r.opts.Target, lock.Epoch)
 }
 
-// thawAll ends what this run, and those that were killed before it, hold in PD. The lock is held: no other run
-// of this cluster is alive.
+// thawAll releases what this run, and killed ones before it, hold in PD. This run has the lock, so no other run of this
+// cluster is alive.
 func (r *run) thawAll(ctx context.Context, s *phase.Scope) error {
 	services, _, err := r.pd.SafePoints(ctx)
 	if err != nil {
@@ -139,15 +139,15 @@ func (r *run) thawAll(ctx context.Context, s *phase.Scope) error {
 // ResolvePlan is what a resolve would do.
 type ResolvePlan struct {
 	Manifest *manifest.Manifest
-	// Resolved says that the data are at the backup ts already, and that only the end of the restore is
-	// missing; there is no Plan then.
+	// Resolved means that the data is already at the backup ts, and only the end of the restore is missing; there is no
+	// Plan then.
 	Resolved bool
 	Plan     plan.Summary
 	Tasks    []string // log backups and changefeeds that run
 }
 
-// PlanResolve does the checks of a resolve, asks the stores for what they hold, and plans. It changes nothing,
-// and is a Conflict while another run holds the cluster's lock: that run's work would be disturbed.
+// PlanResolve runs the checks of a resolve, reads what the stores have, and plans. It changes nothing. It returns a
+// Conflict while another run has the cluster's lock, as it would disturb that run.
 func PlanResolve(ctx context.Context, deps Deps, opts Options) (*ResolvePlan, error) {
 	r := newRun(deps, opts)
 	r.target.existing = true
@@ -184,8 +184,8 @@ func (r *run) lockIsFreeStep() phase.Step {
 	}
 }
 
-// lockIsFree is a Conflict while a run that is alive holds the cluster's lock. A lock that is not renewed is watched,
-// as the resolve would that takes it over.
+// lockIsFree returns a Conflict while a live run has the cluster's lock. A lock that is not renewed is watched, as by a
+// resolve that takes it over.
 func (r *run) lockIsFree(ctx context.Context, s *phase.Scope) error {
 	if r.opts.BreakLock {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/runner"
 )
 
-// Result is what a run made and how long it took. It is filled in as far as the run came, also on error.
+// Result is what a run made and how long it took, as far as it got, also on error.
 type Result struct {
 	runner.Outcome
 	Manifest *manifest.Manifest
@@ -21,36 +21,36 @@ type Result struct {
 	Resolve  resolve.Stats
 	// Regions are counted in the process that finished the data, which may be an earlier one.
 	Regions journal.ResolvedRegions
-	// Stores are the times of each store: volume (from the first request until all of the store's are available), pod
-	// (from the word to start until the process runs), TiKV (until PD has it up), collect, recover, flashback.
+	// Stores are the times per store: volume (from the first request until all of the store's are available), pod (from
+	// the start signal until the process runs), TiKV (until it is up in PD), collect, recover, flashback.
 	Stores []phase.StoreParts
-	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not say.
+	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 if EC2 does not report it.
 	DataBytes, LargestBytes int64
 	// Restored is true if the cluster serves the backup's data, whatever is Left.
 	Restored bool
 	// Account is the AWS account of the volumes.
 	Account string
-	// Left is what the run could not do or undo and a person has to see to.
+	// Left is what the run could not do or undo, and needs attention.
 	Left []string
-	// Tasks are the log backups and changefeeds that read the restored cluster's changes.
+	// Tasks are the log backups and changefeeds of the restored cluster.
 	Tasks []pd.Task
-	// Warnings are what a person has to see to though the run continued.
+	// Warnings need attention, although the run continued.
 	Warnings []string
 }
 
-// leave notes something that the run could not do and that needs a person, though the cluster serves.
+// leave records something that the run could not do and that needs attention, although the cluster serves.
 func (r *run) leave(format string, args ...any) {
 	r.result.Left = append(r.result.Left, fmt.Sprintf(format, args...))
 }
 
-// finish is the command that finishes the restore of a cluster that is kept.
+// finish returns the command that finishes the restore of a kept cluster.
 func (o *Options) finish() string {
 	return fmt.Sprintf("tisnap resolve %s --backup %s", o.Target, o.Backup)
 }
 
-// conclude completes the result, and the error of a run whose cluster serves all of its data: it is Partial then,
-// whatever failed after that, because the cluster is kept and can be used. A run that lost its cluster to another one
-// says just that.
+// conclude completes the result and the error. If the cluster serves all of its data the error is Partial, whatever
+// failed after that, because the cluster is kept and usable. A run that lost its cluster to another one only reports
+// that.
 func (r *run) conclude(err error) error {
 	switch {
 	case err != nil && (!r.data.serves.Load() || r.runner.Fence().Loss() != nil):
@@ -61,7 +61,7 @@ func (r *run) conclude(err error) error {
 			WithHint("finish it with: %s", r.opts.finish())
 	case failure.Is(err, failure.Partial), err == nil && len(r.result.Left) == 0:
 		r.result.Restored = true
-		return err // Partial is a run that did all, but for its last journal records
+		return err // Partial: everything was done except the last journal records
 	}
 	r.result.Restored = true
 	target := r.opts.Target

@@ -16,7 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/runner"
 )
 
-// Request is what decides about the restored cluster, by the names of the options.
+// Request returns the options that determine the restored cluster.
 func (o *Options) Request() map[string]string {
 	request := map[string]string{
 		"volume-type": o.Volume.Type, "volume-iops": strconv.FormatInt(o.Volume.IOPS, 10),
@@ -35,7 +35,7 @@ func (o *Options) Request() map[string]string {
 	return request
 }
 
-// digest is a short text that differs for other contents; empty for none.
+// digest returns a short digest of the contents; empty for none.
 func digest(contents ...json.RawMessage) string {
 	h, some := sha256.New(), false
 	for _, c := range contents {
@@ -57,7 +57,7 @@ func zonesText(pairs []volumes.ZonePair) string {
 	return b.String()
 }
 
-// resumption is how a restore is continued.
+// resumption is how a restore is resumed.
 func (r *run) resumption() *runner.Resumption {
 	return &runner.Resumption{
 		StartOver: r.startOver, Reset: r.reset,
@@ -74,7 +74,7 @@ func (r *run) resumption() *runner.Resumption {
 	}
 }
 
-// findTarget says, in a resumed run, whose the target is. One that may serve is kept, whatever fails.
+// findTarget determines, in a resumed run, who created the target. One that may serve is kept, whatever fails.
 func (r *run) findTarget(ctx context.Context) error {
 	if err := r.target.find(ctx, r.backup.Manifest, &r.earlier); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (r *run) findTarget(ctx context.Context) error {
 	return nil
 }
 
-// findProgress says, in a resumed run, how far the cluster has come.
+// findProgress determines, in a resumed run, the cluster's state.
 func (r *run) findProgress(ctx context.Context, s *phase.Scope) error {
 	if !r.runner.Resumed() || !r.earlier.tikvMayRun {
 		return nil
@@ -101,7 +101,7 @@ func (r *run) findProgress(ctx context.Context, s *phase.Scope) error {
 	case err != nil:
 		return err
 	case tc.RecoveryMode && marked: // the stores may have been asked to lead by nobody since they restarted
-	case resolved, !tc.RecoveryMode: // only a run whose data are resolved takes the cluster out of recovery mode
+	case resolved, !tc.RecoveryMode: // only a run with resolved data takes the cluster out of recovery mode
 		r.data.resolved = true
 		s.Note("the data of %s are at the backup ts already", r.opts.Target)
 	default:
@@ -112,7 +112,7 @@ func (r *run) findProgress(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// adoptVolumes takes over the volumes that an earlier process has made.
+// adoptVolumes takes over the volumes that an earlier process made.
 func (r *run) adoptVolumes(ctx context.Context, s *phase.Scope) error {
 	return r.making.Adopt(ctx, s, r.making.created)
 }
@@ -123,8 +123,8 @@ func (r *run) adoptStart(context.Context, *phase.Scope) error {
 	return nil
 }
 
-// repeated makes all steps be done again in a resumed run: what they work with is in their process alone, and what they
-// did they find done.
+// repeated makes a resumed run repeat all steps: their state is only in their process, and they find done what was
+// done.
 func repeated(groups ...[]phase.Step) []phase.Step {
 	var out []phase.Step
 	for _, steps := range groups {
@@ -136,7 +136,7 @@ func repeated(groups ...[]phase.Step) []phase.Step {
 	return out
 }
 
-// thaw releases PD, in a resumed run also from what earlier processes hold.
+// thaw releases PD, in a resumed run also from earlier processes' holds.
 func (r *run) thaw(ctx context.Context, s *phase.Scope) error {
 	if r.runner.Resumed() {
 		return r.thawAll(ctx, s)

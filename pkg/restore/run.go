@@ -20,7 +20,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/runner"
 )
 
-// run is one restore, or one resolve, under way.
+// run is one restore or resolve in progress.
 type run struct {
 	Deps
 	opts   Options
@@ -37,10 +37,10 @@ type run struct {
 	result   Result
 }
 
-// source is the backup that is restored.
+// source is the backup to restore.
 type source struct {
 	*manifest.Manifest
-	// elsewhere are the cluster's stores in other Kubernetes clusters, which parts says that other runs restore.
+	// elsewhere are the cluster's stores in other Kubernetes clusters; parts means that other runs restore them.
 	elsewhere []cluster.StoreID
 	parts     bool
 }
@@ -54,26 +54,26 @@ type making struct {
 
 // arrival is which stores have come.
 type arrival struct {
-	// stores are those of the backup, and marks what may be used of its marks, once PD lists exactly these stores: up
-	// says so.
+	// stores are the backup's, and marks its usable marks, once PD lists exactly these stores, which sets up.
 	stores []cluster.StoreID
 	marks  *marks.Set
 	up     atomic.Bool
-	// times are how long a store's volumes, pod, process and regions took; starting is when TiKV was let start.
+	// times are how long each store's volumes, pod, process and regions took; starting is when TiKV was allowed to
+	// start.
 	times    *phase.StoreTimes
 	starting time.Time
 }
 
-// dataState is how far the target's data have come.
+// dataState is the state of the target's data.
 type dataState struct {
-	resolved bool // they are at the backup ts already: an earlier run was killed after that
-	// serves says that every region has a leader, or that TiDB answers: what fails from then on deletes nothing. Two
-	// steps that run side by side set it. led is the first of the two: only then is the cluster restored.
+	resolved bool // already at the backup ts: an earlier run was killed after that
+	// serves means that every region has a leader, or that TiDB answers: from then on a failure deletes nothing. Two
+	// concurrent steps set it. led means that every region has a leader: only then is the cluster restored.
 	led    bool
 	serves atomic.Bool
 }
 
-// newRun makes a run that has done nothing yet. All that this package does begins with one.
+// newRun makes a run, with which everything in this package begins.
 func newRun(deps Deps, opts Options) *run {
 	if deps.Log == nil {
 		deps.Log = zap.NewNop()
@@ -88,7 +88,7 @@ func newRun(deps Deps, opts Options) *run {
 	return r
 }
 
-// catalog is where the backup is.
+// catalog returns the backup's catalog.
 func (r *run) catalog() catalog.Catalog {
 	return catalog.Catalog{Store: objstore.AskFirst(r.Store), VerifyKey: r.opts.VerifyKey}
 }
@@ -103,11 +103,11 @@ func newRunner(deps Deps, opts Options) *runner.Runner {
 	})
 }
 
-// execute carries the steps out under a journal that begins with about, and completes the result. With resume it
-// continues a run whose process died.
+// execute runs the steps under a journal that begins with about, and completes the result. With resume it resumes a run
+// whose process died.
 func (r *run) execute(ctx context.Context, about journal.About, steps []phase.Step, resume *runner.Resumption) error {
 	about.Backup = r.opts.Backup
-	if r.EBS != nil { // of the data alone nothing is made in EC2
+	if r.EBS != nil { // a resolve makes nothing in EC2
 		about.Region = r.EBS.Region()
 	}
 	var err error

@@ -10,9 +10,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve"
 )
 
-// startOver returns why the run begins with its first step again. One that died while it was being undone does: the
-// rest is undone. It is continued if it was to keep what it made, or if its target has left recovery mode: its data are
-// resolved, it may serve since then, and nothing that counts was undone.
+// startOver returns why the run starts over; "" to continue it. A run that died while being undone starts over, once
+// the rest is undone. It is continued if it had to keep what it made, or if its target has left recovery mode: its data
+// is resolved, it may serve since then, and nothing that counts was undone.
 func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err error) {
 	switch {
 	case !h.Undoing():
@@ -27,10 +27,10 @@ func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err 
 	return why, err
 }
 
-// aheadLost says why nobody can find out any more which replicas were ahead of their logs: an earlier process may have
-// made leaders, and what it wrote down before is not there. Fresh volumes have them as they were. What the run was to
-// keep, or somebody else made, is not taken away: then that is an error. Nor is what has served, or may have, by the
-// journal: the resolver removes its progress at the end, and the TidbCluster may be gone since.
+// aheadLost returns why it can no longer be determined which replicas were ahead of their logs: an earlier process may
+// have made leaders, and its record is missing. Fresh volumes have the original state. What the run must keep, or did
+// not create, is not removed: then it is an error. Nor is anything that, by the journal, has or may have served: the
+// resolver removes its progress at the end, and the TidbCluster may be gone since.
 func (r *run) aheadLost(ctx context.Context, h *phase.History) (string, error) {
 	served := r.target.left || r.earlier.Served || r.earlier.Left != nil
 	if !h.Began(stepStartTiKV) || served || r.backup.EarlyApplyRuledOut() {
@@ -56,12 +56,12 @@ func (r *run) aheadLost(ctx context.Context, h *phase.History) (string, error) {
 		WithHint("undo it with `tisnap runs abort %s --yes`, and restore again, onto fresh volumes", r.opts.Run)
 }
 
-// progress is where the resolver writes down how far the target's data have come.
+// progress is the resolver's record of its progress.
 func (r *run) progress() *resolve.ProgressFile {
 	return resolve.NewProgressFile(objstore.AskFirst(r.Store), r.opts.Target, r.opts.Backup)
 }
 
-// reset forgets what earlier processes of the run made: it is taken away.
+// reset forgets what earlier processes of the run made, which is undone.
 func (r *run) reset() error {
 	r.opts.KeepOnFailure = r.earlier.keepAfterUndo
 	r.earlier = earlier{RestoreFacts: journal.RestoreFacts{Restarts: r.earlier.Restarts + 1}}

@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
-// The phases that a user sees timed, by the names of the published tables.
+// The phases in reports: the published tables' names.
 const (
 	phaseCluster = "create cluster"
 	phaseVolumes = "restore volumes"
@@ -21,28 +21,27 @@ const (
 	phaseTiDB    = "start TiDB"
 )
 
-// The phases of our own, only in restores that ask for them.
+// Our own phases, only in restores with these options.
 const (
 	phaseFast  = "enable fast restore"
 	phaseAfter = "set running profile"
 )
 
-// Outline lists the steps of a restore with every option that adds one, and those of a resolve.
+// Outline lists the steps of a restore, with all options that add one, and those of a resolve.
 func Outline() (ofRestore, ofResolve []phase.Outline) {
 	r := newRun(Deps{}, Options{FastRestore: true, After: cluster.VolumeSpec{Type: "gp3"}})
 	return phase.Outlines(r.restoreSteps()), phase.Outlines(r.resolveSteps())
 }
 
-// OutlineHalves lists the steps of the two halves of a restore whose cluster somebody else makes, with every option
-// that adds one: Prepare and ResolveData.
+// OutlineHalves lists the steps of Prepare and ResolveData, with all options that add one.
 func OutlineHalves() (ofVolumes, ofData []phase.Outline) {
 	r := newRun(Deps{}, Options{FastRestore: true})
 	return phase.Outlines(r.prepareSteps()), phase.Outlines(r.dataSteps())
 }
 
-// Steps that others come after.
+// Steps that are predecessors of others.
 const (
-	stepStartTiKV  = "start-tikv" // from whose begin on pods may use the volumes
+	stepStartTiKV  = "start-tikv" // once it begins, pods may use the volumes
 	stepRaiseTS    = "raise-ts"
 	stepCheckTasks = "check-tasks"
 	stepCollect    = "collect"
@@ -60,7 +59,7 @@ func (r *run) restoreSteps() []phase.Step {
 		mayBeLate(
 			repeated(
 				r.resolver.Steps(phaseData, r.asStoresCome(stepStartTiKV)),
-				// Once the leaders are there the cluster serves: what fails later must not delete it.
+				// Once there are leaders the cluster serves: later failures must not delete it.
 				r.servingSteps(r.thaw, journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes),
 			),
 			r.profileSteps(),
@@ -69,8 +68,9 @@ func (r *run) restoreSteps() []phase.Step {
 	)
 }
 
-// mayBeLate lets steps begin whose journal record is late. From the first start of TiKV on, what a run does shows in
-// the cluster and in the resolver's own progress: a killed run is resumed, and gc finds what is in use, without them.
+// mayBeLate lets steps begin before their journal record is written. Once TiKV has started, the cluster and the
+// resolver's progress show what a run does: without these records a killed run can be resumed, and gc finds what is in
+// use.
 func mayBeLate(groups ...[]phase.Step) []phase.Step {
 	steps := slices.Concat(groups...)
 	for i := range steps {
@@ -108,7 +108,7 @@ func (r *run) clusterSteps() []phase.Step {
 	}
 }
 
-// volumeSteps makes the volumes, while the cluster comes up, and binds them as soon as the cluster they are for exists.
+// volumeSteps make the volumes while the cluster comes up, and bind them as soon as the cluster exists.
 func (r *run) volumeSteps() []phase.Step {
 	steps := r.makeVolumesSteps()
 	return append(steps, phase.Step{
@@ -118,8 +118,8 @@ func (r *run) volumeSteps() []phase.Step {
 	})
 }
 
-// makeVolumesSteps makes the volumes, each step after the one before it; PD is not needed. With fast snapshot restore,
-// that ends as soon as all volumes are there, however the run continues.
+// makeVolumesSteps make the volumes, one step after another, without PD. Fast snapshot restore ends as soon as all
+// volumes are available, however the run continues.
 func (r *run) makeVolumesSteps() []phase.Step {
 	wait := r.opts.Timeout
 	making := wait
@@ -137,7 +137,7 @@ func (r *run) makeVolumesSteps() []phase.Step {
 	steps := slices.Concat(begin, []phase.Step{
 		{
 			Phase: phaseVolumes, Name: journal.StepCreateVolumes, Deadline: making, Do: r.createVolumes,
-			// EC2 hides for so long what it made of a request whose answer was lost, whatever the user's limit is.
+			// For so long EC2 may hide the result of an unanswered request, whatever the user's limit.
 			Undo:   phase.Undo{Do: r.deleteVolumes, Deadline: wait + r.opts.Visibility, Kept: r.making.Kept()},
 			Resume: phase.Resumption{State: &r.making.created, Adopted: r.adoptVolumes},
 		},
@@ -175,11 +175,11 @@ func (r *run) checkTasksStep() phase.Step {
 	}
 }
 
-// servingSteps lead from resolved stores to a cluster that serves. Once it does, what the steps named in ends and the
-// resolver's own have made stays. Replicas that have to be rebuilt are, before TiDB starts: a restore without such ones
-// starts it as soon as recovery mode is left. TiDB comes up while raft elects its leaders; one that does not come is no
-// reason to delete them, so the leaders are waited for all the same. PD's state is put back before TiDB starts, which
-// reads it, and again once PD's limits are its own, which until then cannot be set.
+// servingSteps lead from resolved stores to a serving cluster. Once it serves, what the steps named in ends and the
+// resolver made is kept. Replicas are rebuilt before TiDB starts; without any, TiDB starts as soon as recovery mode is
+// left. TiDB comes up while raft elects leaders; if it does not come up that is no reason to delete them, so the
+// leaders are awaited regardless. PD's state is restored before TiDB, which reads it, starts, and again once PD's
+// limits are released, which cannot be set before.
 func (r *run) servingSteps(thaw func(context.Context, *phase.Scope) error, ends ...string) []phase.Step {
 	wait := r.opts.Timeout
 	return slices.Concat([]phase.Step{
@@ -207,7 +207,7 @@ func (r *run) servingSteps(thaw func(context.Context, *phase.Scope) error, ends 
 	}, r.pdStateSteps("check-pd-state", r.checkPDState))
 }
 
-// profileSteps come when the cluster serves, in restores that ask for them.
+// profileSteps run once the cluster serves, if requested.
 func (r *run) profileSteps() []phase.Step {
 	var steps []phase.Step
 	if r.opts.After != (cluster.VolumeSpec{}) {
@@ -227,7 +227,7 @@ func (r *run) lastFastSteps(in string) []phase.Step {
 	return []phase.Step{{Phase: in, Name: "end-fast-restore-again", Deadline: 5 * time.Minute, Do: r.lastFast}}
 }
 
-// lastPhase is the one in which the run ends.
+// lastPhase returns the phase in which the run ends.
 func (r *run) lastPhase() string {
 	if r.opts.After != (cluster.VolumeSpec{}) {
 		return phaseAfter
@@ -235,7 +235,8 @@ func (r *run) lastPhase() string {
 	return phaseTiDB
 }
 
-// lockTarget takes the target's lock; a restore that waited for another run checks again what that may have changed.
+// lockTarget acquires the target's lock; if the restore waited for another run it checks again what that may have
+// changed.
 func (r *run) lockTarget(ctx context.Context, s *phase.Scope) error {
 	if err := r.runner.Lock(ctx, s); err != nil || !r.runner.Waited() || r.runner.Resumed() {
 		return err

@@ -7,8 +7,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// noteUp notes the stores that PD has up and that were not seen before. PD says to the second when a store's process
-// started, by the clock of its node.
+// noteUp records the stores that are newly up in PD. PD has a process's start to the second, by its node's clock.
 func (r *run) noteUp(up map[cluster.StoreID]time.Time, seen map[cluster.StoreID]bool) {
 	for id, started := range up {
 		if seen[id] || r.arrival.starting.IsZero() {
@@ -20,7 +19,7 @@ func (r *run) noteUp(up map[cluster.StoreID]time.Time, seen map[cluster.StoreID]
 	}
 }
 
-// pods are the names of the target's pods by their stores.
+// pods maps stores to the names of the target's pods.
 func (r *run) pods() map[cluster.StoreID]string {
 	pods := map[cluster.StoreID]string{}
 	for store, ordinal := range r.making.Plan().Ordinals() {

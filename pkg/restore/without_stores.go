@@ -13,17 +13,17 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve"
 )
 
-// verdictTime bounds the plan that is made to see whether a cluster can do without stores.
+// verdictTime bounds planning whether a cluster can do without stores.
 const verdictTime = 30 * time.Second
 
-// canDoWithout asks what was read of the other stores so far. It may be called when the time of a step is over.
+// canDoWithout decides by what was read of the other stores so far. It may be called after a step's deadline.
 func (r *run) canDoWithout(ctx context.Context, late []cluster.StoreID) resolve.Verdict {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), verdictTime)
 	defer cancel()
 	return r.resolver.Without(ctx, late)
 }
 
-// commandWithout is what brings the cluster up without the stores, and without those that it does without already.
+// commandWithout returns the command that brings the cluster up without these stores and those already tolerated.
 func (r *run) commandWithout(late []cluster.StoreID) string {
 	command := fmt.Sprintf("tisnap restore %s --to %s", r.opts.Backup, r.opts.Target)
 	if r.target.existing || r.opts.KeepOnFailure {
@@ -35,8 +35,8 @@ func (r *run) commandWithout(late []cluster.StoreID) string {
 	return command
 }
 
-// hintWithout says what to do about stores that did not come within the time of a wait. A command is named if every
-// region has a quorum on those that did.
+// hintWithout returns the hint about stores that did not come up in time. It names a command if every region has a
+// quorum on those that did.
 func (r *run) hintWithout(
 	ctx context.Context, err error, ids []cluster.StoreID, up map[cluster.StoreID]time.Time,
 ) error {
