@@ -95,7 +95,7 @@ test-kube: ## run the tests of Kubernetes on a real control plane; the first run
 	@mkdir -p .tools/kube
 	cd tests/manifests && $(GO) run ./render >$(CURDIR)/.tools/kube/rendered.json
 	built=$$(GO=$(GO) hack/controlplane/build.sh) && \
-	  TISNAP_CONTROL_PLANE=$$built TISNAP_RENDERED=$(CURDIR)/.tools/kube/rendered.json $(TEST) -count=1 ./tests/kube/...
+	  TISNAP_TEST_CONTROL_PLANE=$$built TISNAP_TEST_RENDERED=$(CURDIR)/.tools/kube/rendered.json $(TEST) -count=1 ./tests/kube/...
 
 .PHONY: test-emulators
 test-emulators: ## run the EC2 and S3 tests on moto, LocalStack and versitygw; the first run installs them
@@ -106,7 +106,7 @@ test-alerts: ## check the alerts of manifests/monitoring by promtool, with their
 	hack/promtool/check.sh
 
 .PHONY: test-page
-test-page: ## open the exporter's page and the reports in Chromium, which the first run installs; TISNAP_PICTURES=DIR saves what it sees
+test-page: ## open the exporter's page and the reports in Chromium, which the first run installs; TISNAP_TEST_PICTURES=DIR saves what it sees
 	hack/page/check.sh
 
 .PHONY: verify

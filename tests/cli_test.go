@@ -146,3 +146,27 @@ func TestCommands_WithoutCluster(t *testing.T) {
 		assert.True(t, strings.Contains(e.stdout, "Usage:"), "%v", args)
 	}
 }
+
+// A dry run that the environment asks for says so on stderr and in its result: it may be a setting left from a drill.
+// The flag of the command line is above it, as in the nightly CronJob. The environment belongs to the whole process.
+func TestBackup_DryRunByTheEnvironment_Warns(t *testing.T) {
+	p := newPlace(t, testbed.Config{})
+	_, err := p.bed.CreateCluster(t.Context(), prod, 3)
+	require.NoError(t, err)
+	const warning = "TISNAP_DRY_RUN makes this a dry run: no backup is done"
+	asked := p.run(t, "backup", prod.String(), "--storage", whole, "--dry-run")
+	require.Equal(t, cli.ExitDone, asked.code, asked.stderr)
+	require.NotContains(t, asked.stdout+asked.stderr, warning)
+	t.Setenv("TISNAP_DRY_RUN", "true")
+	e := p.run(t, "backup", prod.String(), "--storage", whole)
+	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	require.Contains(t, e.stderr, warning)
+	require.Contains(t, e.stdout, "nothing was changed\nwarning: "+warning)
+	e = p.run(t, "backup", prod.String(), "--storage", whole, "-o", "json")
+	var doc struct{ Warnings []string }
+	require.NoError(t, json.Unmarshal([]byte(e.stdout), &doc))
+	require.Equal(t, []string{warning}, doc.Warnings)
+	e = p.run(t, "backup", prod.String(), "--storage", whole, "--dry-run=false")
+	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	require.Contains(t, e.stdout, "is sealed at ts")
+}

@@ -9,7 +9,7 @@ HOME_OF_IT="$(tool_folder "$NAME" "$0")" # what is installed: the script pins it
 RUN="$ROOT/.tools/run/$NAME" # logs, test binaries and data of the last run
 REPORT="$RUN/report"
 # The deadline for everything, in seconds since 1970. run.sh sets it for all emulators together.
-DEADLINE="${TISNAP_EMULATORS_DEADLINE:-$(($(date +%s) + 840))}"
+DEADLINE="${TISNAP_TEST_EMULATORS_DEADLINE:-$(($(date +%s) + 840))}"
 EMULATOR_PID=
 
 # The user's credentials never reach an emulator, and an emulator's test never reaches AWS.

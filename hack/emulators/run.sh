@@ -5,8 +5,8 @@ here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 reports="$here/../../.tools/run"
 
 [ $# -gt 0 ] || set -- moto versitygw localstack
-TISNAP_EMULATORS_DEADLINE=$(($(date +%s) + 840))
-export TISNAP_EMULATORS_DEADLINE
+TISNAP_TEST_EMULATORS_DEADLINE=$(($(date +%s) + 840))
+export TISNAP_TEST_EMULATORS_DEADLINE
 
 failed=()
 for name in "$@"; do

@@ -31,11 +31,11 @@ judge() {
 ec2_suite() {
   local url=$1 lacks=$2 log="$RUN/ec2.log" again="$RUN/ec2-skipped.log" test=TestClient_Emulator_KeepsContract status=0 row
   compile ebs
-  (cd "$ROOT/pkg/ebs" && TISNAP_EC2_EMULATOR="$url" TISNAP_EC2_LACKS="$lacks" \
+  (cd "$ROOT/pkg/ebs" && TISNAP_TEST_EC2_EMULATOR="$url" TISNAP_TEST_EC2_LACKS="$lacks" \
     bounded 120 "$RUN/ebs.test" -test.v -test.timeout 110s -test.run "^$test\$") >"$log" 2>&1 || status=$?
   judge EC2 "$status" "$log"
   [ -n "$(rows SKIP "$log")" ] || return 0
-  (cd "$ROOT/pkg/ebs" && TISNAP_EC2_EMULATOR="$url" TISNAP_EC2_LACKS='' \
+  (cd "$ROOT/pkg/ebs" && TISNAP_TEST_EC2_EMULATOR="$url" TISNAP_TEST_EC2_LACKS='' \
     bounded 120 "$RUN/ebs.test" -test.v -test.timeout 110s \
     -test.run "^$test\$/^($(rows SKIP "$log" | paste -sd '|'))\$") >"$again" 2>&1 || true
   for row in $(rows SKIP "$log"); do

@@ -183,7 +183,7 @@ func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
 				if err != nil {
 					return nil, err
 				}
-				return backupPlan(opts, source), nil
+				return backupPlan(opts, source, dryByEnv(cmd)), nil
 			},
 			run: func(ctx context.Context) (document, error) {
 				past := a.global.pastRuns(ctx, deps.Store)

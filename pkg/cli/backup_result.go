@@ -115,13 +115,18 @@ func (d *backupDoc) table(w io.Writer, v view) error {
 // planDoc is the output of a dry run of a backup.
 type planDoc struct {
 	header
-	Backup  cluster.BackupID `json:"backup"`
-	Cluster cluster.Name     `json:"cluster"`
-	Source  cluster.Topology `json:"source"`
+	Backup   cluster.BackupID `json:"backup"`
+	Cluster  cluster.Name     `json:"cluster"`
+	Source   cluster.Topology `json:"source"`
+	Warnings []string         `json:"warnings,omitempty"`
 }
 
-func backupPlan(opts backup.Options, s *preflight.Source) *planDoc {
-	return &planDoc{header: newHeader("BackupPlan"), Backup: opts.Backup, Cluster: opts.Cluster, Source: s.Topology}
+func backupPlan(opts backup.Options, s *preflight.Source, warning string) *planDoc {
+	doc := &planDoc{header: newHeader("BackupPlan"), Backup: opts.Backup, Cluster: opts.Cluster, Source: s.Topology}
+	if warning != "" {
+		doc.Warnings = []string{warning}
+	}
+	return doc
 }
 
 func (d *planDoc) table(w io.Writer, v view) error {
@@ -138,5 +143,10 @@ func (d *planDoc) table(w io.Writer, v view) error {
 	_, err := fmt.Fprintf(w,
 		"\nwould take backup %s of %s: %d CreateSnapshots calls, %d snapshots; nothing was changed\n",
 		d.Backup, d.Cluster, len(d.Source.Stores), len(d.Source.VolumeIDs()))
+	for _, warning := range d.Warnings {
+		if err == nil {
+			_, err = fmt.Fprintln(w, "warning: "+warning)
+		}
+	}
 	return err
 }

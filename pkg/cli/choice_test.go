@@ -73,7 +73,7 @@ func TestChoice_OfTheCommands(t *testing.T) {
 
 			var said bytes.Buffer
 			require.Equal(t, ExitCode(2), Run(t.Context(), []string{command, "--" + flag, "fancy"}, Streams{Out: &said, Err: &said}, Version{}))
-			t.Setenv("TISNAP_"+envName(flag), "fancy")
+			t.Setenv(envName(flag), "fancy")
 			require.Equal(t, ExitCode(2), Run(t.Context(), []string{command, "x"}, Streams{Out: &said, Err: &said}, Version{}))
 			require.Contains(t, said.String(), `for "--`+flag+`" flag: want one of `)
 		})

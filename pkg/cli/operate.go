@@ -43,6 +43,9 @@ func (a *app) operate(
 	}
 	defer conn.close()
 	conn.say = func(text string) { s.log.Warn(text) }
+	if warning := dryByEnv(cmd); warning != "" {
+		conn.say(warning)
+	}
 	ctx, endTrace, err := a.trace(cmd, s)
 	if err != nil {
 		return err

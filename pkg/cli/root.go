@@ -3,12 +3,10 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/reach"
@@ -125,25 +123,6 @@ you choose, and brings all stores to one consistent state at the backup ts.`,
 func (a *app) localFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&a.global.local, "local", false, "show times in the local time zone instead of UTC")
 }
-
-// fromEnv sets flags absent from the command line from TISNAP_FLAG_NAME.
-func fromEnv(cmd *cobra.Command) error {
-	var err error
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		name := "TISNAP_" + envName(f.Name)
-		value, ok := os.LookupEnv(name)
-		if f.Changed || !ok || err != nil {
-			return
-		}
-		if setErr := cmd.Flags().Set(f.Name, value); setErr != nil {
-			err = fmt.Errorf("%s: %w", name, setErr)
-		}
-	})
-	return err
-}
-
-// envName returns a flag's environment variable.
-func envName(flag string) string { return strings.ToUpper(strings.ReplaceAll(flag, "-", "_")) }
 
 // complete offers a flag's fixed values for shell completion.
 func complete(cmd *cobra.Command, flag string, values ...string) {

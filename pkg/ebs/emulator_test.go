@@ -18,15 +18,15 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest/suite"
 )
 
-// TestClient_Emulator_KeepsContract runs the contract against a server at TISNAP_EC2_EMULATOR (a URL), such as
-// moto or LocalStack. TISNAP_EC2_LACKS names the traits that it lacks, with commas.
+// TestClient_Emulator_KeepsContract runs the contract against a server at TISNAP_TEST_EC2_EMULATOR (a URL), such as
+// moto or LocalStack. TISNAP_TEST_EC2_LACKS names the traits that it lacks, with commas.
 func TestClient_Emulator_KeepsContract(t *testing.T) {
 	t.Parallel()
-	url := os.Getenv("TISNAP_EC2_EMULATOR")
+	url := os.Getenv("TISNAP_TEST_EC2_EMULATOR")
 	if url == "" {
-		t.Skip("TISNAP_EC2_EMULATOR is not set")
+		t.Skip("TISNAP_TEST_EC2_EMULATOR is not set")
 	}
-	lacks := lacking(t, os.Getenv("TISNAP_EC2_LACKS"))
+	lacks := lacking(t, os.Getenv("TISNAP_TEST_EC2_LACKS"))
 	suite.Run(t, func(t *testing.T) suite.Subject {
 		client, err := ebs.Open(t.Context(), ebs.Config{Region: "us-west-2", Endpoint: url})
 		require.NoError(t, err)
@@ -43,7 +43,7 @@ func lacking(t *testing.T, names string) []suite.Trait {
 	var traits []suite.Trait
 	for name := range strings.SplitSeq(names, ",") {
 		if name != "" {
-			require.Contains(t, suite.Traits(), suite.Trait(name), "TISNAP_EC2_LACKS")
+			require.Contains(t, suite.Traits(), suite.Trait(name), "TISNAP_TEST_EC2_LACKS")
 			traits = append(traits, suite.Trait(name))
 		}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // folder names the variable with the folder that hack/controlplane/build.sh has made.
-const folder = "TISNAP_CONTROL_PLANE"
+const folder = "TISNAP_TEST_CONTROL_PLANE"
 
 // shared is the control plane that all tests share, each in namespaces of its own; nil without one.
 var shared *plane.Plane

@@ -23,7 +23,7 @@ import (
 )
 
 // renderedFile names the variable with what tests/manifests/render has written.
-const renderedFile = "TISNAP_RENDERED"
+const renderedFile = "TISNAP_TEST_RENDERED"
 
 // rendered are the objects of the kustomize folders and of the chart, by where they are from.
 func rendered(t *testing.T) map[string][]*unstructured.Unstructured {

@@ -92,6 +92,41 @@ func TestHelm_MakesTheObjectsOfKustomize(t *testing.T) {
 	}
 }
 
+// Each run reads settings of its own, so that a drill with another folder, or another storage, changes nothing for the
+// nightly backup; and that one is no dry run, whatever its settings say.
+func TestSettings_AreOfOneFolder(t *testing.T) {
+	t.Parallel()
+	on := map[string]any{"enabled": true}
+	chart, err := Helm(map[string]any{"backup": on, "restore": on})
+	require.NoError(t, err)
+	made := map[string]Objects{"helm": chart}
+	for _, folder := range Folders() {
+		made[folder] = kustomized(t, folder)
+	}
+	of := map[string]string{}
+	for from, objects := range made {
+		for key, u := range objects {
+			if u.GetKind() == "ConfigMap" && from != "helm" && !strings.HasPrefix(from, "overlays/") {
+				assert.Empty(t, of[key], "%s: %s has it, too", key, from)
+				of[key] = from
+			}
+			pod := podOf(typed(t, u))
+			if pod == nil {
+				continue
+			}
+			for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+				require.Len(t, c.EnvFrom, 1, c.Name)
+				assert.Equal(t, u.GetName(), c.EnvFrom[0].ConfigMapRef.Name, "%s: %s", from, c.Name)
+				assert.Contains(t, objects, "ConfigMap tidb/"+u.GetName(), from)
+				if u.GetKind() == "CronJob" {
+					assert.Contains(t, c.Args, "--dry-run=false", "%s: %s", from, c.Name)
+				}
+			}
+		}
+	}
+	require.Len(t, of, 3)
+}
+
 // The secrets of clients are granted by name, for clusters with TLS alone.
 func TestHelm_ClustersWithTLS_RoleReadsTheirClientSecrets(t *testing.T) {
 	t.Parallel()
@@ -130,6 +165,8 @@ func TestHelm_ValuesThatCannotWork_AreRefused(t *testing.T) {
 		"a typing error":      {"nightli": map[string]any{}},
 		"no rule":             {"nightly": map[string]any{"keep": []any{}}},
 		"a number":            {"settings": map[string]any{"TISNAP_STUCK": 1}},
+		"a drill each night":  {"settings": map[string]any{"TISNAP_DRY_RUN": "true"}},
+		"one name for all":    {"settings": map[string]any{"TISNAP_NAME": "first"}},
 		"an empty image":      {"image": map[string]any{"repository": "", "tag": "v1"}},
 		"a verb too many":     {"portForward": map[string]any{"verbs": []any{"*"}}},
 		"nobody's name":       {"portForward": map[string]any{"subjects": []any{map[string]any{"kind": "User"}}}},

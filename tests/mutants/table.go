@@ -9,7 +9,7 @@ import (
 func All() []Mutant {
 	return slices.Concat(
 		holdGuards(), forwardGuards(), backupGuards(), phaseGuards(), gcGuards(), provisionedGuards(), journalGuards(), deleteGuards(), lockGuards(), fencedGuards(), takenOverGuards(), restoreGuards(), resolveGuards(), marksGuards(), earlyApplyGuards(), publishedGuards(), markReadingGuards(), outsideGuards(),
-		recordGuards(), brGuards(), brCommandGuards(), robustGuards(), foundGuards(), reportingGuards(), reportGuards(), callGuards(), packageGuards(), kubeGuards(), identityGuards(), aheadGuards(), rebuildGuards(),
+		recordGuards(), brGuards(), brCommandGuards(), robustGuards(), foundGuards(), reportingGuards(), reportGuards(), callGuards(), packageGuards(), kubeGuards(), identityGuards(), aheadGuards(), rebuildGuards(), settingsGuards(),
 	)
 }
 
@@ -33,6 +33,7 @@ const (
 	nothingFromOutside = "what others wrote into a storage, or ask of the page, does nothing"
 	noneAhead          = "no restore ends well with a replica whose data are ahead of the log"
 	journalledFirst    = "an intent is durable before its effect is made"
+	askedIsDone        = "what a user asks for is done or refused, never silently left out"
 )
 
 // heldBy is the row with tests of another package, which uses what the guard is in.

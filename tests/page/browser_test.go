@@ -122,10 +122,10 @@ func eval[T any](b *tab, expression string) T {
 	return value
 }
 
-// picture saves what the page looks like in $TISNAP_PICTURES, for a person to look at; without it nothing is saved.
+// picture saves what the page looks like in $TISNAP_TEST_PICTURES, for a person to look at; without it nothing is saved.
 func (b *tab) picture(name string) {
 	b.t.Helper()
-	folder := os.Getenv("TISNAP_PICTURES")
+	folder := os.Getenv("TISNAP_TEST_PICTURES")
 	if folder == "" {
 		return
 	}
@@ -179,8 +179,8 @@ type violation struct {
 // accessible checks the page by axe-core in both themes: nothing serious or critical.
 func (b *tab) accessible() {
 	b.t.Helper()
-	source, err := os.ReadFile(os.Getenv("TISNAP_AXE"))
-	require.NoError(b.t, err, "make test-page installs axe-core and names it in TISNAP_AXE")
+	source, err := os.ReadFile(os.Getenv("TISNAP_TEST_AXE"))
+	require.NoError(b.t, err, "make test-page installs axe-core and names it in TISNAP_TEST_AXE")
 	for _, theme := range []string{"light", "dark"} {
 		b.theme(theme, "screen")
 		eval[bool](b, string(source)+"\n;true")

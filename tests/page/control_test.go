@@ -23,7 +23,7 @@ func TestChecks_SeeABadPage(t *testing.T) {
 	asked := slices.ContainsFunc(b.requests, func(url string) bool { return strings.HasPrefix(url, "http://elsewhere.example/") })
 	b.mu.Unlock()
 	require.True(t, asked, "a request to another machine is seen")
-	source, err := os.ReadFile(os.Getenv("TISNAP_AXE"))
+	source, err := os.ReadFile(os.Getenv("TISNAP_TEST_AXE"))
 	require.NoError(t, err)
 	eval[bool](b, string(source)+"\n;true")
 	found := eval[[]string](b, `axe.run().then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical").map(v => v.id))`)

@@ -12,15 +12,17 @@ securityContext:
 
 {{/* What every container has besides its name and args. */}}
 {{- define "tisnap.container" -}}
+{{- with .root }}
 image: {{ printf "%s:%s" .Values.image.repository .Values.image.tag | quote }}
 envFrom:
-  - configMapRef: {name: tisnap}
+  - configMapRef: {name: tisnap-{{ $.of }}}
 securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true
   capabilities: {drop: [ALL]}
 resources:
   {{- toYaml .Values.resources | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{/* A pod that is running a backup or restore must not be moved. */}}
