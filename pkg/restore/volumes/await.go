@@ -13,8 +13,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// Await waits until all volumes are available and have what was asked for. One that EC2 shows as failed, or does
-// not show for longer than it may hide a new one, is replaced.
+// Await waits until all volumes are available and as requested. A volume that fails, or that EC2 does not show for
+// longer than it may hide a new one, is replaced.
 func (m *Maker) Await(ctx context.Context, s *phase.Scope) error {
 	a := &awaited{wanted: map[cluster.VolumeID]*Volume{}, shown: map[cluster.VolumeID]time.Time{}}
 	for i := range m.plan.Volumes {
@@ -46,7 +46,7 @@ func (m *Maker) Await(ctx context.Context, s *phase.Scope) error {
 	return err
 }
 
-// classify decides for every state of every volume that EC2 shows, and counts those that are usable.
+// classify sorts the volumes that EC2 shows by state, and counts the usable ones.
 func (m *Maker) classify(s *phase.Scope, a *awaited, found []ebs.Volume, start time.Time) (ready int, err error) {
 	a.failed = map[cluster.VolumeID]ebs.VolumeState{}
 	for _, v := range found {
@@ -72,7 +72,7 @@ func (m *Maker) classify(s *phase.Scope, a *awaited, found []ebs.Volume, start t
 	return ready, nil
 }
 
-// matches checks that EC2 made what was asked for.
+// matches checks that EC2 made what was requested.
 func matches(want *Volume, got ebs.Volume) error {
 	switch {
 	case got.Spec.Type != want.Spec.Type,
@@ -90,6 +90,5 @@ func matches(want *Volume, got ebs.Volume) error {
 	return nil
 }
 
-// isARN reports whether the key is named in a way in which two names of it can be compared: an alias may be
-// another name of the same key.
+// isARN reports whether key ids of this form can be compared: an alias may be another name of the same key.
 func isARN(key string) bool { return strings.HasPrefix(key, "arn:") && strings.Contains(key, ":key/") }

@@ -9,11 +9,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// RolePD is the value of TagRole on the volumes that Kubernetes makes for PD of a target.
+// RolePD is the value of TagRole on volumes that Kubernetes creates for a target's PD.
 const RolePD = "pd"
 
-// checkTags puts back the tags that volumes do not carry, and names each volume that stays without: gc finds a volume
-// by its tags alone. The restore is as good without them.
+// checkTags restores missing tags on volumes, and names each volume for which that fails: gc finds volumes only by
+// their tags. The restore is good without them.
 func (m *Maker) checkTags(
 	ctx context.Context, s *phase.Scope, wanted map[cluster.VolumeID]*Volume, found []ebs.Volume,
 ) {
@@ -23,13 +23,13 @@ func (m *Maker) checkTags(
 			continue
 		}
 		missing := m.tags(want).Missing(v.Tags)
-		delete(missing, ebs.TagEpoch) // of the process that asked for it, or took it over
+		delete(missing, ebs.TagEpoch) // that of the process that requested it, or took it over
 		m.putTags(ctx, s, v.ID, missing, "had lost")
 	}
 }
 
-// TagPD tags the volumes that Kubernetes made for PD of a cluster that the run made: they outlive a cluster that is
-// deleted in another way, and nobody would know what they were of.
+// TagPD tags the volumes that Kubernetes created for PD in the run's cluster: they outlive a cluster deleted by other
+// means, and could not be recognized.
 func (m *Maker) TagPD(ctx context.Context, s *phase.Scope, ids []cluster.VolumeID) {
 	for _, id := range ids {
 		tags := ebs.Tags{
@@ -44,7 +44,7 @@ func (m *Maker) TagPD(ctx context.Context, s *phase.Scope, ids []cluster.VolumeI
 	}
 }
 
-// putTags warns of what it did if the tags were lost, and of what it could not do.
+// putTags sets missing tags, and warns of what it set and what it could not set.
 func (m *Maker) putTags(ctx context.Context, s *phase.Scope, id cluster.VolumeID, tags ebs.Tags, lost string) {
 	if len(tags) == 0 {
 		return

@@ -15,12 +15,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// Created maps a snapshot to the volume that was made of it. It is journalled.
+// Created maps snapshots to the volumes made from them. It is journalled.
 type Created map[cluster.SnapshotID]cluster.VolumeID
 
-// Create asks for all volumes at the same time, or in waves where EC2 is to fill them; the adapter paces the calls. A
-// lost answer is asked for again with the same token, which gives the same volume. It returns what was made also on
-// error.
+// Create requests all volumes concurrently, or in waves if EC2 initializes them; the adapter paces the calls. After a
+// lost answer the request is repeated with the same token, which returns the same volume. It returns what was made also
+// on error.
 func (m *Maker) Create(ctx context.Context, s *phase.Scope) (Created, error) {
 	if err := s.Intent(ctx, journal.IntentCreateVolumes, m.plan.Volumes); err != nil {
 		return nil, err
@@ -65,8 +65,8 @@ func (m *Maker) created() Created {
 	return out
 }
 
-// madeBefore finds the volumes of an earlier process that its journal may not name, by their tags: where EC2 had no
-// room for the rate the token was another one, and asking again could make a second volume.
+// madeBefore finds, by their tags, an earlier process's volumes that its journal may not name: if EC2 had no room for
+// the rate their token was another one, and a repeated request could make a second volume.
 func (m *Maker) madeBefore(ctx context.Context) (Created, error) {
 	if m.earlier.Epoch == 0 || m.plan.fill.rate == 0 {
 		return nil, nil
@@ -102,12 +102,12 @@ func (m *Maker) createWave(ctx context.Context, s *phase.Scope, wave []*Volume, 
 	})
 }
 
-// maxGenerations bounds the new tokens of one volume: EC2 burns about one in a thousand, so a volume that
-// vanishes each time has another reason, a key that may not be used for one.
+// maxGenerations bounds the new tokens of one volume: EC2 burns about one in a thousand, so a volume that always
+// vanishes has another reason, such as a key that may not be used.
 const maxGenerations = 4
 
-// createVolume asks until EC2 has answered. A burned token, whose volume vanished while it was made, is
-// followed by the next one; a rate that EC2 has no room for is left out, with a warning.
+// createVolume retries until EC2 has answered. After a burned token, whose volume vanished while it was created, it
+// uses the next one; a rate for which EC2 has no room is omitted, with a warning.
 func (m *Maker) createVolume(ctx context.Context, s *phase.Scope, v *Volume) (cluster.VolumeID, error) {
 	rate := m.plan.fill.rate
 	for interval := m.opts.Poll; ; interval = min(2*interval, 10*time.Second) {
@@ -124,7 +124,7 @@ func (m *Maker) createVolume(ctx context.Context, s *phase.Scope, v *Volume) (cl
 			v.generation++
 			continue
 		case rate > 0 && failure.Is(err, failure.Limited) && ctx.Err() == nil:
-			// Another request needs another token: one whose answer was lost must not have made a volume already.
+			// Another request needs another token, so an unanswered one must not have made a volume.
 			if id, findErr := m.madeAlready(ctx, v); id != "" || findErr != nil {
 				return id, findErr
 			}
@@ -142,8 +142,7 @@ func (m *Maker) createVolume(ctx context.Context, s *phase.Scope, v *Volume) (cl
 	}
 }
 
-// roomTime is how long a restore waits for room to fill a volume at a rate: what takes the room, others'
-// volumes, takes hours.
+// roomTime is how long a restore waits for room to initialize a volume at a rate: other volumes occupy it for hours.
 const roomTime = 30 * time.Second
 
 func (m *Maker) ask(ctx context.Context, v *Volume, rate int64) (ebs.Volume, error) {
@@ -155,7 +154,7 @@ func (m *Maker) ask(ctx context.Context, v *Volume, rate int64) (ebs.Volume, err
 	return m.ec2.CreateVolume(ctx, m.request(v, rate))
 }
 
-// madeAlready asks for the run's volume of the snapshot until EC2 cannot hide it any more; "" if there is none.
+// madeAlready looks for the run's volume of the snapshot until EC2 cannot hide it any more; "" if there is none.
 func (m *Maker) madeAlready(ctx context.Context, v *Volume) (cluster.VolumeID, error) {
 	for end := time.Now().Add(m.opts.Visibility); ; {
 		found, err := m.ec2.FindVolumes(ctx,
@@ -177,9 +176,9 @@ func (m *Maker) madeAlready(ctx context.Context, v *Volume) (cluster.VolumeID, e
 	}
 }
 
-// request is what EC2 is asked for.
+// request returns the volume's request.
 func (m *Maker) request(v *Volume, rate int64) ebs.VolumeRequest {
-	fresh := *v // those of volumes that the run made and deleted are burned
+	fresh := *v // tokens of volumes that the run made and deleted are burned
 	fresh.generation += m.earlier.Restarts * maxGenerations
 	return ebs.VolumeRequest{
 		Token: token(m.owner.Run, &fresh, rate), Snapshot: v.Snapshot, Zone: v.Zone, Spec: v.Spec,
@@ -189,8 +188,8 @@ func (m *Maker) request(v *Volume, rate int64) ebs.VolumeRequest {
 	}
 }
 
-// token is the same for the same volume of the same run, so that asking again never makes a second volume.
-// Other parameters need another one.
+// token is the same for the same volume of the same run, so that a repeated request never makes a second volume. Other
+// parameters need another one.
 func token(run cluster.RunID, v *Volume, rate int64) string {
 	return ebs.Token(v.generation, string(run), v.Store.String(), string(v.Role), string(v.Snapshot),
 		strconv.FormatInt(rate, 10))

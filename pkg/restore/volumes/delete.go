@@ -16,14 +16,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// Delete deletes the run's volumes, those known and those that only their tag shows. While the
-// answer of a request is missing it asks again, until EC2 cannot hide the volume any more. One that is
-// attached is waited for if its pod is going away, and is never forced. All are tried, whatever fails.
+// Delete deletes the run's volumes, known ones and those found by tag. While a request is unanswered it looks again,
+// until EC2 cannot hide its volume any more. It waits for attached volumes if their pods are terminating, and never
+// forces a detach. All are tried, whatever fails.
 func (m *Maker) Delete(ctx context.Context, s *phase.Scope, podsGo bool) error {
 	hiddenUntil := time.Now().Add(m.opts.Visibility)
 	gone := map[cluster.VolumeID]bool{}
 	for waiting := false; ; {
-		asked := time.Now() // not the end of the deletions, which may take longer than EC2 hides a volume
+		asked := time.Now() // not after the deletions, which may take longer than EC2 hides a volume
 		doomed, findErr := m.doomed(ctx, gone)
 		s.Expect(int64(len(doomed)+len(gone)), "volumes")
 		if failure.Is(findErr, failure.Conflict) {
@@ -53,14 +53,14 @@ func (m *Maker) Delete(ctx context.Context, s *phase.Scope, podsGo bool) error {
 	}
 }
 
-// Kept is what is said of them when the lock is lost.
+// Kept describes the volumes when the lock is lost.
 func (m *Maker) Kept() string {
 	return fmt.Sprintf("the volumes tagged %s=%s are kept: another process may continue the run with them; else "+
 		"tisnap gc deletes them", ebs.TagRun, m.owner.Run)
 }
 
-// doomed lists the run's volumes that are not gone yet; on an error those that are known without EC2, and none if a
-// later process of the run asked for one, or took it over: that process has the lock.
+// doomed lists the run's volumes that still exist; on an error those known without EC2, and none if a later process of
+// the run requested one or took it over: that process has the lock.
 func (m *Maker) doomed(ctx context.Context, gone map[cluster.VolumeID]bool) ([]cluster.VolumeID, error) {
 	var ids []cluster.VolumeID
 	seen := map[cluster.VolumeID]bool{"": true}
@@ -79,14 +79,14 @@ func (m *Maker) doomed(ctx context.Context, gone map[cluster.VolumeID]bool) ([]c
 			m.owner.Runner.Fence().Epoch()); err != nil {
 			return nil, err
 		}
-		if v.Tags[ebs.TagRole] != RolePD { // goes with its claim, or stays with a persistent volume that is named
+		if v.Tags[ebs.TagRole] != RolePD { // deleted with its claim, or kept with a persistent volume that is named
 			add(v.ID)
 		}
 	}
 	return ids, failure.Annotate(err, "find volumes", "run "+string(m.owner.Run))
 }
 
-// unanswered reports whether a volume may exist that nothing was heard of. A failed volume and its replacement are two.
+// unanswered reports whether there may be an unknown volume. A failed volume and its replacement count as two.
 func (m *Maker) unanswered(gone int) bool {
 	return m.asked && gone < len(m.plan.Volumes)+m.replaced
 }
@@ -96,7 +96,7 @@ func (m *Maker) deleteVolume(podsGo bool) func(context.Context, cluster.VolumeID
 		return phase.Poll(ctx, m.opts.Poll, "delete volume", string(id), func(ctx context.Context) (bool, error) {
 			err := m.ec2.DeleteVolume(ctx, id)
 			if failure.Is(err, failure.Conflict) && podsGo {
-				return false, nil // still attached: its pod is going away with the cluster
+				return false, nil // still attached: its pod terminates with the cluster
 			}
 			return err == nil, err
 		})

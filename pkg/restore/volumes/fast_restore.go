@@ -14,11 +14,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// Fast snapshot restore takes 60 minutes a TiB to get ready, and gives the first volume when it has a whole
-// credit: it starts with none and gains min(10, 1024 GiB ÷ size) of them in an hour.
+// Fast snapshot restore needs 60 minutes per TiB to be enabled, and a whole credit for the first volume: it starts with
+// none and gains min(10, 1024 GiB ÷ size) per hour.
 const (
-	optimizeTime = time.Hour // a TiB
-	maxCredits   = 10.0      // an hour
+	optimizeTime = time.Hour // per TiB
+	maxCredits   = 10.0      // per hour
 	// FastDeadline bounds a step that waits for it.
 	FastDeadline = 72 * time.Hour
 )
@@ -29,20 +29,20 @@ type pair struct {
 	zone     cluster.Zone
 }
 
-// firstCredit is how long after it became enabled a snapshot of this size has a whole credit.
+// firstCredit is the time from enabled to a whole credit for a snapshot of this size.
 func firstCredit(sizeGiB int64) time.Duration {
 	return time.Duration(float64(time.Hour) / min(maxCredits, 1024/float64(max(sizeGiB, 1))))
 }
 
-// Fast is the fast snapshot restore that a run enables for the time in which its volumes are made.
+// Fast is the fast snapshot restore that a run enables while its volumes are made.
 type Fast struct {
 	ec2   EBS
 	owner Owner
 	opts  Options
 
-	wanted  []Volume                              // those that it is for, by Check
-	before  map[pair]bool                         // enabled without us
-	mine    map[cluster.Zone][]cluster.SnapshotID // by us, until we disabled them
+	wanted  []Volume                              // those to enable it for, by Check
+	before  map[pair]bool                         // not enabled by this run
+	mine    map[cluster.Zone][]cluster.SnapshotID // by this run, until disabled
 	earlier *journal.FastRestore
 }
 
@@ -51,7 +51,7 @@ func NewFast(ec2 EBS, owner Owner, opts Options) *Fast {
 	return &Fast{ec2: ec2, owner: owner, opts: opts}
 }
 
-// time bounds the whole wait: twice what EC2 documents, for the largest snapshot.
+// time bounds the whole wait: twice EC2's documented time for the largest snapshot.
 func (f *Fast) time() time.Duration {
 	var longest time.Duration
 	for _, v := range f.wanted {
@@ -60,7 +60,7 @@ func (f *Fast) time() time.Duration {
 	return max(2*longest, f.opts.Timeout)
 }
 
-// pairs lists which snapshot is wanted in which zone, by zone.
+// pairs lists the wanted snapshots by zone.
 func (f *Fast) pairs() map[cluster.Zone][]cluster.SnapshotID {
 	out := map[cluster.Zone][]cluster.SnapshotID{}
 	for _, v := range f.wanted {
@@ -69,8 +69,8 @@ func (f *Fast) pairs() map[cluster.Zone][]cluster.SnapshotID {
 	return out
 }
 
-// Adopt takes over what earlier processes of the run enabled, by their journal; nil if they did not come to that. Their
-// intent names snapshots and zones each with each, and a snapshot is restored in one zone.
+// Adopt takes over what earlier processes of the run enabled, by their journal; nil if they never enabled it. Their
+// intent names every pair of snapshot and zone, while a snapshot is restored in one zone.
 func (f *Fast) Adopt(earlier *journal.FastRestore) {
 	f.earlier, f.mine = earlier, f.ofEarlier(earlier)
 }
@@ -96,9 +96,8 @@ func (f *Fast) ofEarlier(earlier *journal.FastRestore) map[cluster.Zone][]cluste
 	return mine
 }
 
-// Check finds what would refuse fast snapshot restore of the volumes, before anything is changed. What is enabled
-// already, by anyone, stays when the restore is over. With br's words it is for those with TiKV's data, which asks for
-// no others.
+// Check finds what would refuse fast snapshot restore of the volumes, before anything is changed. What is already
+// enabled, by anyone, stays enabled after the restore. With br it is only for volumes with TiKV's data.
 func (f *Fast) Check(ctx context.Context, volumes []Volume, quotas ebs.AccountQuotas) error {
 	if !f.opts.FastRestore {
 		return nil
@@ -139,13 +138,13 @@ func (f *Fast) Check(ctx context.Context, volumes []Volume, quotas ebs.AccountQu
 	return nil
 }
 
-// Enable asks for fast snapshot restore, and waits until every snapshot is enabled and has a whole credit: a volume
-// made before is as cold as any.
+// Enable requests fast snapshot restore, and waits until every snapshot is enabled and has a whole credit: volumes made
+// earlier are not initialized.
 func (f *Fast) Enable(ctx context.Context, s *phase.Scope) error {
 	mine := f.toEnable()
 	f.mine = maps.Clone(mine)
 	for zone, ids := range mine {
-		// One intent for each zone would hide the others from gc: it names them all, each with each.
+		// One intent per zone would hide the others from gc: one names every pair of snapshot and zone.
 		if err := s.Intent(ctx, journal.IntentFastRestore, fastIntent(mine)); err != nil {
 			return err
 		}
@@ -169,7 +168,7 @@ func (f *Fast) Enable(ctx context.Context, s *phase.Scope) error {
 		})
 }
 
-// toEnable is what nobody has enabled yet, or an earlier process of the run has.
+// toEnable returns what is not enabled yet, or was by an earlier process of the run.
 func (f *Fast) toEnable() map[cluster.Zone][]cluster.SnapshotID {
 	if f.earlier != nil {
 		return f.ofEarlier(f.earlier)
@@ -185,7 +184,7 @@ func (f *Fast) toEnable() map[cluster.Zone][]cluster.SnapshotID {
 	return mine
 }
 
-// ready counts the volumes whose snapshot has a credit in the volume's zone.
+// ready counts the volumes whose snapshots have a credit in the volume's zone.
 func (f *Fast) ready(found []ebs.FastRestore, seen map[pair]time.Time) (int, error) {
 	state := map[pair]ebs.FastRestore{}
 	for _, one := range found {
@@ -226,11 +225,11 @@ func fastIntent(mine map[cluster.Zone][]cluster.SnapshotID) journal.FastRestore 
 	return out
 }
 
-// KeptFast is what is said when the lock is lost.
+// KeptFast describes fast snapshot restore when the lock is lost.
 const KeptFast = "fast snapshot restore is left as it is: another process may continue the run with it; else tisnap " +
 	"gc ends it"
 
-// Disable ends the fast snapshot restore that this run enabled: it is billed by the hour.
+// Disable ends the fast snapshot restore that this run enabled, which is billed by the hour.
 func (f *Fast) Disable(ctx context.Context, s *phase.Scope) error {
 	for zone, ids := range f.mine {
 		if err := f.ec2.DisableFastRestore(ctx, ids, []cluster.Zone{zone}); err != nil {
@@ -242,8 +241,8 @@ func (f *Fast) Disable(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
-// End ends fast snapshot restore once the volumes are made. The hours that it took are not thrown away because the
-// end of it failed: the run continues, retries at its end, and says what is left.
+// End ends fast snapshot restore once the volumes are made. A failure does not waste the hours that it took: the run
+// continues, retries at its end, and reports what is left.
 func (f *Fast) End(ctx context.Context, s *phase.Scope) error {
 	for try := range 5 {
 		err := f.Disable(ctx, s)
@@ -258,7 +257,7 @@ func (f *Fast) End(ctx context.Context, s *phase.Scope) error {
 	return nil //nolint:nilerr // logged above, and retried by EndAtLast
 }
 
-// EndAtLast ends what is still enabled at the end of a run that succeeded otherwise. Its error leaves it enabled.
+// EndAtLast ends what is still enabled at the end of an otherwise successful run. On an error it stays enabled.
 func (f *Fast) EndAtLast(ctx context.Context, s *phase.Scope) error {
 	if len(f.mine) == 0 {
 		return nil

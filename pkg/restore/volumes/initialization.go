@@ -11,15 +11,15 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// fill is how volumes are asked to be filled at a rate: EC2 has one sum for all that are being filled in a
-// region, so a slower rate comes before waiting, and waiting before none at all.
+// fill is how volumes are initialized at a rate: EC2 limits the sum of all rates in a region, so a slower rate is
+// preferred to waiting, and waiting to none.
 type fill struct {
-	rate int64 // MiB/s of each volume; 0 asks for none
-	most int   // volumes that may be filled at the same time
+	rate int64 // MiB/s per volume; 0 for none
+	most int   // volumes initialized concurrently
 }
 
-// planFill keeps all volumes together under the region's sum. The rate that the user asked for is the most:
-// with many volumes it is lower, as the sum is shared, and below the least rate they go in waves.
+// planFill keeps all volumes together within the region's limit. The user's rate is the maximum: with many volumes it
+// is lower, as the limit is shared, and below the minimum rate they are made in waves.
 func planFill(asked int64, volumes int) fill {
 	if asked == 0 || volumes == 0 {
 		return fill{}
@@ -28,7 +28,7 @@ func planFill(asked int64, volumes int) fill {
 	return fill{rate: rate, most: int(ebs.InitializationRateSum / rate)}
 }
 
-// waves is in how many groups so many volumes go.
+// waves returns the number of waves for so many volumes.
 func (f fill) waves(volumes int) int {
 	if f.rate == 0 || volumes == 0 {
 		return 1
@@ -36,7 +36,7 @@ func (f fill) waves(volumes int) int {
 	return (volumes + f.most - 1) / f.most
 }
 
-// seconds is about how long all volumes take, the fullest one after the other.
+// seconds estimates how long all volumes take, one fullest volume per wave.
 func (f fill) seconds(volumes int, largestBytes int64) float64 {
 	if f.rate == 0 {
 		return 0
@@ -44,7 +44,7 @@ func (f fill) seconds(volumes int, largestBytes int64) float64 {
 	return float64(f.waves(volumes)) * float64(largestBytes) / float64(f.rate<<20)
 }
 
-// checkRate refuses what EC2 would.
+// checkRate refuses rates that EC2 would refuse.
 func checkRate(rate int64) error {
 	if rate == 0 || (rate >= ebs.MinInitializationRate && rate <= ebs.MaxInitializationRate) {
 		return nil
@@ -53,10 +53,10 @@ func checkRate(rate int64) error {
 		WithHint("choose a rate from %d to %d MiB/s", ebs.MinInitializationRate, ebs.MaxInitializationRate)
 }
 
-// fillPollInterval is how often EC2 is asked how far volumes are: its answer is up to 5 minutes old.
+// fillPollInterval is how often the volumes' progress is read: EC2's answer is up to 5 minutes old.
 const fillPollInterval = 15 * time.Second
 
-// WavesDeadline bounds the making of volumes in waves: each wave has a bound of its own.
+// WavesDeadline bounds making volumes in waves: each wave has its own limit.
 const WavesDeadline = 72 * time.Hour
 
 // waveTime bounds one wave: twice what EC2 needs for the fullest volume, and the user's patience.
@@ -65,7 +65,7 @@ func (m *Maker) waveTime() time.Duration {
 		m.opts.Timeout
 }
 
-// awaitFill waits until so few of the volumes are still being filled that another wave has room.
+// awaitFill waits until few enough volumes are being initialized for another wave.
 func (m *Maker) awaitFill(ctx context.Context, s *phase.Scope, volumes []*Volume, room int) error {
 	ctx, cancel := context.WithTimeout(ctx, m.waveTime())
 	defer cancel()
@@ -97,8 +97,7 @@ func (m *Maker) awaitFill(ctx context.Context, s *phase.Scope, volumes []*Volume
 	}
 }
 
-// noteInitialization writes how far each volume is into the result. It is for the report alone: an error
-// changes nothing.
+// noteInitialization records each volume's progress in the result. It is only for the report: errors are ignored.
 func (m *Maker) noteInitialization(ctx context.Context, s *phase.Scope) {
 	byID := map[cluster.VolumeID]*Volume{}
 	ids := make([]cluster.VolumeID, 0, len(m.plan.Volumes))

@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/runner"
 )
 
-// EBS is what the volumes of a restore need of EC2.
+// EBS is what a restore's volumes need from EC2.
 type EBS interface {
 	ebs.Snapshots
 	ebs.Volumes
@@ -21,11 +21,11 @@ type EBS interface {
 	ebs.Performance
 	ebs.Tagger
 	ebs.Keys
-	// AccountID is the 12-digit number of the account that calls go to.
+	// AccountID returns the 12-digit number of the credentials' account.
 	AccountID(ctx context.Context) (string, error)
 }
 
-// Owner is whose volumes they are: what they are tagged with, and found by.
+// Owner identifies the volumes' owner, by tags.
 type Owner struct {
 	Runner  *runner.Runner
 	Run     cluster.RunID
@@ -34,13 +34,13 @@ type Owner struct {
 	Storage string // its URL, for hints
 }
 
-// Earlier is what earlier processes of the run did about volumes, by their journal.
+// Earlier is what earlier processes of the run did about volumes, by the journal.
 type Earlier struct {
-	Epoch    int64 // of the process that asked for them first; 0 if none did. Who asks again has to ask for the same.
-	Restarts int   // how often the run was undone and begun again
+	Epoch    int64 // of the process that first requested them; 0 if none did. Repeated requests must be the same.
+	Restarts int   // how often the run started over
 }
 
-// Maker makes the volumes of one restore, and knows of each how far it is. Its methods are called one after the other.
+// Maker makes the volumes of one restore and tracks their state. Its methods must not be called concurrently.
 type Maker struct {
 	ec2     EBS
 	owner   Owner
@@ -50,30 +50,29 @@ type Maker struct {
 	earlier Earlier
 
 	plan     Plan
-	asked    bool      // volumes were asked for, so some may exist that no answer named
-	replaced int       // volumes that were lost and asked for again
-	asking   time.Time // when the first volume was asked for
+	asked    bool      // volumes were requested, so unknown ones may exist
+	replaced int       // volumes that were lost and requested again
+	asking   time.Time // when the first volume was requested
 }
 
-// NewMaker makes the maker of a run that has asked for nothing. Of Earlier only Restarts may be above 0 then.
+// NewMaker makes a maker for a run that has requested nothing. Of Earlier only Restarts may be above 0.
 func NewMaker(ec2 EBS, owner Owner, opts Options, remains *phase.Remains, times *phase.StoreTimes) *Maker {
 	return &Maker{ec2: ec2, owner: owner, opts: opts, remains: remains, times: times}
 }
 
-// Begin says which volumes are to be made. It is called before anything is asked for, and may be called again until
-// then.
+// Begin sets the volumes to make. It must be called before anything is requested, and may be repeated until then.
 func (m *Maker) Begin(plan Plan) { m.plan = plan }
 
-// Continue says what earlier processes of the run did, and whether they may have asked for volumes.
+// Continue sets what earlier processes of the run did, and whether they may have requested volumes.
 func (m *Maker) Continue(earlier Earlier, asked bool) { m.earlier, m.asked = earlier, asked }
 
-// Options are those that it was made with.
+// Options returns the maker's options.
 func (m *Maker) Options() Options { return m.opts }
 
-// Plan is the volumes, as far as they are made. It is the maker's own: the caller changes nothing in it.
+// Plan returns the volumes and their current state. The caller must not change it.
 func (m *Maker) Plan() *Plan { return &m.plan }
 
-// Adopt takes over the volumes that an earlier process has made. It is Corrupt if one is not named.
+// Adopt takes over the volumes that an earlier process made. It returns Corrupt if one is not named.
 func (m *Maker) Adopt(ctx context.Context, s *phase.Scope, created Created) error {
 	m.asked = true
 	for i := range m.plan.Volumes {
@@ -89,23 +88,23 @@ func (m *Maker) Adopt(ctx context.Context, s *phase.Scope, created Created) erro
 	return nil
 }
 
-// RemainsVolumes is the name under which Remains has the volumes.
+// RemainsVolumes is the volumes' key in Remains.
 const RemainsVolumes = "volumes"
 
-// noteVolumes says that the run may have made volumes.
+// noteVolumes records that the run may have made volumes.
 func (m *Maker) noteVolumes() {
 	count, removal := len(m.plan.Volumes), m.removal()
 	m.remains.Set(RemainsVolumes, func() string { return "up to " + strconv.Itoa(count) + " volumes: " + removal })
 }
 
-// removal says how the run's volumes are found and deleted.
+// removal describes how to find and delete the run's volumes.
 func (m *Maker) removal() string {
 	return fmt.Sprintf("they carry the tag %s=%s, and tisnap gc --storage %s --yes deletes those that nothing uses "+
 		"an hour later (--older-than 0s: at once)",
 		ebs.TagRun, m.owner.Run, m.owner.Storage)
 }
 
-// noteVolume notes that one more volume of the store is available; the last one's time stays.
+// noteVolume records that one more volume of the store is available; the last one's time counts.
 func (m *Maker) noteVolume(store cluster.StoreID) {
 	if !m.asking.IsZero() {
 		m.times.Note(store, "volume", time.Since(m.asking))

@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// Volume is one volume to restore, and where it goes.
+// Volume is one volume to restore and its destination.
 type Volume struct {
 	Store    cluster.StoreID    `json:"store"`
 	Ordinal  int                `json:"ordinal"` // of the target's pod
@@ -21,30 +21,31 @@ type Volume struct {
 	Snapshot cluster.SnapshotID `json:"snapshot"`
 	Zone     cluster.Zone       `json:"zone"`
 	Spec     cluster.VolumeSpec `json:"spec"`
-	// Encrypted and KMSKey are those of the volume: the snapshot's, or the key of a re-key.
+	// Encrypted and KMSKey are the volume's: the snapshot's, or those chosen for it.
 	Encrypted bool             `json:"encrypted,omitempty"`
 	KMSKey    string           `json:"kmsKey,omitempty"`
 	ID        cluster.VolumeID `json:"id"` // empty until it is made
-	// Seconds is how long EC2 took until it was available.
+	// Seconds is how long it took to become available.
 	Seconds float64 `json:"seconds,omitempty"`
-	// Initialized is how much of its data is on it when the restore ends, in percent; nil where EC2 does not say.
+	// Initialized is the share of its data on the volume when the restore ends, in percent; nil if EC2 does not report
+	// it.
 	Initialized *int `json:"initializedPercent,omitempty"`
-	// After is what it is changed to once the cluster serves; nil leaves it.
+	// After is its profile once the cluster serves; nil keeps it.
 	After *cluster.VolumeSpec `json:"after,omitempty"`
 
-	// Claim and Object are the source's PVC and PV, Names those of the target's.
+	// Claim and Object are the source's PVC and PV, Names the target's.
 	Claim, Object json.RawMessage `json:"-"`
 	Names         kube.Names      `json:"-"`
 
 	source     ebs.Snapshot // as EC2 describes it
 	sizeGiB    int64        // of the snapshot
-	encrypt    bool         // though its snapshot is not
+	encrypt    bool         // although its snapshot is not encrypted
 	generation int          // of its client token
 	modified   bool
 }
 
-// planVolumes says for each snapshot which volume is made of it and for which pod. A store's volumes stay
-// together: stores get the target's ordinals in the order of their own.
+// planVolumes plans each snapshot's volume and its pod. A store's volumes stay together: stores get the target's
+// ordinals in the order of their own.
 func planVolumes(
 	m *manifest.Manifest, wanted cluster.VolumeSpec, kmsKey string, zones map[cluster.Zone]cluster.Zone,
 ) ([]Volume, error) {
@@ -77,7 +78,7 @@ func planVolumes(
 	return out, nil
 }
 
-// ByOrdinal are the stores in the order of their pods: the target's ordinals are their places in it.
+// ByOrdinal returns the stores in the order of their pods: their indexes are the target's ordinals.
 func ByOrdinal(stores []cluster.Store) []cluster.Store {
 	return slices.SortedFunc(slices.Values(stores), func(a, b cluster.Store) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.ID, b.ID))

@@ -19,48 +19,48 @@ func Types() []string { return []string{"gp3", "io1", "io2"} }
 // Options are what the user chose about the volumes.
 type Options struct {
 	Spec              cluster.VolumeSpec // empty fields keep the source's
-	Zone              cluster.Zone       // for all; empty keeps each volume's zone, or what Zones says of it
+	Zone              cluster.Zone       // for all; empty keeps each volume's zone, or maps it by Zones
 	Zones             []ZonePair
 	KMSKey            string // empty keeps each snapshot's key
-	Encrypt           bool   // also volumes of snapshots that are not encrypted, with the account's default key
+	Encrypt           bool   // also volumes of unencrypted snapshots, with the account's default key
 	Scope             Scope
 	KeepTags          []string           // of the snapshots
-	InitializationMiB int64              // the most MiB/s at which EC2 fills each volume; 0 leaves it to the reads
-	FastRestore       bool               // fast snapshot restore for the time in which the volumes are made
+	InitializationMiB int64              // maximum MiB/s at which EC2 initializes each volume; 0 initializes on read
+	FastRestore       bool               // fast snapshot restore while the volumes are made
 	After             cluster.VolumeSpec // once the cluster serves; the zero value changes nothing
-	Account           string             // that the restore has to be in; empty takes any
-	// who binds the volumes is TiDB Operator: they get br's tags, and no names of PVs
+	Account           string             // that the restore must run in; empty accepts any
+	// TiDB Operator binds the volumes: they get br's tags, and no names of PVs
 	BR         bool
 	Timeout    time.Duration    // of each wait
 	Visibility time.Duration    // how long EC2 may hide a volume that exists
-	Poll       time.Duration    // how often EC2 is asked
-	Now        func() time.Time // that EC2's times are compared with
+	Poll       time.Duration    // how often EC2 is polled
+	Now        func() time.Time // compared with EC2's times
 }
 
-// Planner says which volumes a restore makes, and finds what would refuse them. It changes nothing.
+// Planner plans a restore's volumes and checks for refusals. It changes nothing.
 type Planner struct {
 	EC2      EBS
 	Manifest *manifest.Manifest
 	Options  Options
 }
 
-// Plan is the volumes of a restore, in the order of the target's pods.
+// Plan is a restore's volumes, in the order of the target's pods.
 type Plan struct {
 	Volumes []Volume
 	Account string // of AWS
-	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not say.
+	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 if EC2 does not report it.
 	DataBytes, LargestBytes int64
 
 	fill fill
 }
 
-// InitializationMiB is the rate at which EC2 fills each volume, in MiB/s; 0 without one.
+// InitializationMiB returns the rate at which EC2 initializes each volume, in MiB/s; 0 without one.
 func (p *Plan) InitializationMiB() int64 { return p.fill.rate }
 
-// Waves is in how many groups the volumes are made; 1 without a rate.
+// Waves returns the number of waves in which the volumes are made; 1 without a rate.
 func (p *Plan) Waves() int { return p.fill.waves(len(p.Volumes)) }
 
-// SizesGiB is the largest size of the volumes below each mount path.
+// SizesGiB maps mount paths to the largest size of their volumes.
 func (p *Plan) SizesGiB() map[string]int64 {
 	sizes := map[string]int64{}
 	for i := range p.Volumes {
@@ -70,7 +70,7 @@ func (p *Plan) SizesGiB() map[string]int64 {
 	return sizes
 }
 
-// Ordinals are the ordinals of the target's pods by their stores.
+// Ordinals maps stores to the ordinals of the target's pods.
 func (p *Plan) Ordinals() map[cluster.StoreID]int {
 	out := map[cluster.StoreID]int{}
 	for i := range p.Volumes {
@@ -79,8 +79,8 @@ func (p *Plan) Ordinals() map[cluster.StoreID]int {
 	return out
 }
 
-// CheckAccount makes sure of where the volumes will be, before anything is asked for there. It returns the account's
-// number also on error, where that is known.
+// CheckAccount checks the account and region of the volumes before anything is requested there. It returns the
+// account's number, if known, also on error.
 func (p Planner) CheckAccount(ctx context.Context) (account string, err error) {
 	account, err = p.EC2.AccountID(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ func (p Planner) CheckAccount(ctx context.Context) (account string, err error) {
 	return account, checkKey(p.Options.KMSKey, p.EC2.Region())
 }
 
-// checkKey refuses a key that EC2 cannot use here. A volume with such a key vanishes after it was accepted.
+// checkKey refuses a key that EC2 cannot use here: a volume with such a key is accepted and then vanishes.
 func checkKey(key, region string) error {
 	parts := strings.Split(key, ":")
 	if key == "" || parts[0] != "arn" {
@@ -117,7 +117,7 @@ func checkKey(key, region string) error {
 	return nil
 }
 
-// Plan says which volumes are made, where, and what becomes of them later.
+// Plan plans the volumes, their zones, and their later profile.
 func (p Planner) Plan(ctx context.Context) (Plan, error) {
 	var plan Plan
 	ids, err := p.EC2.ZoneIDs(ctx)
@@ -148,15 +148,15 @@ func (p Planner) Plan(ctx context.Context) (Plan, error) {
 	return plan, planAfter(plan.Volumes, p.Options.After)
 }
 
-// CheckSnapshots makes sure that every snapshot is there, completed, and what the manifest says, and completes the plan
-// by what EC2 knows of them.
+// CheckSnapshots checks that every snapshot exists, is completed and matches the manifest, and completes the plan with
+// what EC2 knows about them.
 func (p Planner) CheckSnapshots(ctx context.Context, plan *Plan) error {
 	found, err := p.EC2.DescribeSnapshots(ctx, p.Manifest.SnapshotIDs())
 	if err != nil {
 		return failure.Annotate(err, "describe snapshots", string(p.Manifest.ID))
 	}
 	state := map[cluster.SnapshotID]ebs.Snapshot{}
-	plan.DataBytes, plan.LargestBytes = 0, 0 // of a try before
+	plan.DataBytes, plan.LargestBytes = 0, 0 // of an earlier try
 	for _, snap := range found {
 		state[snap.ID] = snap
 		plan.DataBytes += snap.FullBytes
@@ -190,7 +190,7 @@ func (p Planner) CheckSnapshots(ctx context.Context, plan *Plan) error {
 	return archived(p.Manifest, state)
 }
 
-// Probe asks EC2 whether a volume may be made, without making one, and notes what will be made.
+// Probe asks EC2, by a dry run, whether a volume may be made, and notes what will be made.
 func (p Planner) Probe(ctx context.Context, s *phase.Scope, plan Plan) error {
 	v := plan.Volumes[0]
 	if err := p.EC2.Probe(ctx, ebs.ActionCreateVolume, string(v.Snapshot), v.Zone); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// CheckQuotas compares what will be made with the account's quotas and what is used of them. A role that may
-// not read quotas is no obstacle: EC2 has the last word.
+// CheckQuotas compares the planned volumes with the account's quotas and their use. If the role may not read quotas,
+// EC2 decides later.
 func (p Planner) CheckQuotas(ctx context.Context, s *phase.Scope, plan Plan, fast *Fast) error {
 	quotas, err := p.EC2.Quotas(ctx)
 	if err != nil {
@@ -37,7 +37,7 @@ func (p Planner) CheckQuotas(ctx context.Context, s *phase.Scope, plan Plan, fas
 	return p.checkMaxIOPS(ctx, plan.Volumes)
 }
 
-// overQuota compares per volume type. A quota that is absent or 0 is not known.
+// overQuota compares per volume type. A missing or zero quota is unknown.
 func overQuota(volumes []Volume, quotas ebs.AccountQuotas, used ebs.Usage) error {
 	storage, iops := map[string]int64{}, map[string]int64{}
 	for _, v := range volumes {
@@ -65,7 +65,7 @@ func overQuota(volumes []Volume, quotas ebs.AccountQuotas, used ebs.Usage) error
 	return nil
 }
 
-// usualIOPS is what every region gives one gp3 volume; regions lag behind the newest documents above it.
+// usualIOPS is available for one gp3 volume in every region; above it some regions lag behind the documentation.
 const usualIOPS = 16_000
 
 // checkMaxIOPS asks EC2, for each type and zone with high IOPS, how many one volume may have there.

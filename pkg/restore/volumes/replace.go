@@ -12,21 +12,21 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// awaited are the volumes that a restore waits for, by their ids of the moment.
+// awaited are the volumes that a restore waits for, by their current ids.
 type awaited struct {
 	wanted map[cluster.VolumeID]*Volume
 	shown  map[cluster.VolumeID]time.Time       // when EC2 last showed it
 	failed map[cluster.VolumeID]ebs.VolumeState // by EC2's last answer
 }
 
-// lost are the volumes that nobody can wait for: EC2 shows them as failed, or did not show them for as long as it may
+// lost returns the volumes not worth waiting for: EC2 shows them as failed, or has not shown them for as long as it may
 // hide a new one.
 func (a *awaited) lost(visibility time.Duration) []*Volume {
 	var lost []*Volume
 	now := time.Now()
 	for id, v := range a.wanted {
 		if a.shown[id].IsZero() {
-			a.shown[id] = now // from now on it is missed
+			a.shown[id] = now // missing from now on
 		}
 		if a.failed[id] != "" || now.Sub(a.shown[id]) > visibility {
 			lost = append(lost, v)
@@ -35,8 +35,8 @@ func (a *awaited) lost(visibility time.Duration) []*Volume {
 	return lost
 }
 
-// replaceLost asks again, at the same time, for all volumes that are lost; the adapter paces the calls. If they have a
-// KMS key in common that cannot be used, that is the reason, and no replacement helps.
+// replaceLost requests all lost volumes again, concurrently; the adapter paces the calls. If they share an unusable KMS
+// key, that is the reason, and replacing them does not help.
 func (m *Maker) replaceLost(ctx context.Context, s *phase.Scope, a *awaited) error {
 	lost := a.lost(m.opts.Visibility)
 	if len(lost) == 0 {
@@ -76,9 +76,8 @@ func (m *Maker) replaceLost(ctx context.Context, s *phase.Scope, a *awaited) err
 	return err
 }
 
-// replacement asks for a volume in the place of one that is lost. With the same token EC2 gives the same volume, which
-// is right if it only hid it: a token that is burned is followed by the next one. The token of a failed volume is
-// passed over.
+// replacement requests a volume in place of a lost one. With the same token EC2 returns the same volume, which is right
+// if it was only hidden; after a burned token it uses the next one. A failed volume's token is skipped.
 func (m *Maker) replacement(ctx context.Context, s *phase.Scope, a *awaited, v *Volume) (cluster.VolumeID, error) {
 	if a.failed[v.ID] != "" {
 		if v.generation >= maxGenerations {
@@ -89,14 +88,14 @@ func (m *Maker) replacement(ctx context.Context, s *phase.Scope, a *awaited, v *
 	return m.createVolume(ctx, s, v)
 }
 
-// deleteFailed deletes failed volumes that others have replaced. What cannot be deleted is left to gc.
+// deleteFailed deletes failed volumes that were replaced. What cannot be deleted is left to gc.
 func (m *Maker) deleteFailed(ctx context.Context, s *phase.Scope, failed []cluster.VolumeID) {
 	for id, err := range ebs.DeleteEach(ctx, failed, m.ec2.DeleteVolume, nil) {
 		s.Warn("volume %s failed, was replaced, and could not be deleted: %v; %s", id, err, m.removal())
 	}
 }
 
-// neverMade is the error of one volume that is lost each time.
+// neverMade is the error for a volume that is lost every time.
 func neverMade(v *Volume) error {
 	err := failure.New(failure.Corrupt, "create volume", string(v.Snapshot),
 		"%d volumes of it, %s in %s, failed or vanished while EC2 made them",

@@ -16,7 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// planAfter completes the profile that the volumes get once the cluster serves, and checks it.
+// planAfter completes and checks the volumes' profile once the cluster serves.
 func planAfter(volumes []Volume, after cluster.VolumeSpec) error {
 	if after == (cluster.VolumeSpec{}) {
 		return nil
@@ -32,11 +32,11 @@ func planAfter(volumes []Volume, after cluster.VolumeSpec) error {
 	return nil
 }
 
-// ModifyDeadline bounds the wait until EC2 has taken the new parameters on: minutes, commonly.
+// ModifyDeadline bounds the wait until EC2 has applied the new parameters, normally minutes.
 const ModifyDeadline = 15 * time.Minute
 
-// Modify gives the volumes the profile for running. The cluster serves already, so what EC2 refuses (it takes one
-// modification of a volume in six hours) is returned and ends nothing.
+// Modify gives the volumes the profile for running. The cluster already serves, so EC2's refusals (it limits the
+// modifications of a volume) are returned and do not fail the run.
 func (m *Maker) Modify(ctx context.Context, s *phase.Scope) (refused []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, min(ModifyDeadline, m.opts.Timeout))
 	defer cancel()
@@ -51,7 +51,7 @@ func (m *Maker) Modify(ctx context.Context, s *phase.Scope) (refused []string, e
 		}
 		var change ebs.Modification
 		change, errs[i] = m.ec2.ModifyVolume(ctx, v.ID, *v.After)
-		// no modification is needed for what it has already
+		// it already has the profile
 		m.plan.Volumes[i].modified = errs[i] == nil && change.Accepted()
 		return nil
 	})
@@ -72,7 +72,7 @@ func (m *Maker) Modify(ctx context.Context, s *phase.Scope) (refused []string, e
 	return refused, nil
 }
 
-// awaitModified waits until EC2 has taken on what it accepted, and notes what failed afterwards.
+// awaitModified waits until EC2 has applied what it accepted, and records what failed.
 func (m *Maker) awaitModified(ctx context.Context, s *phase.Scope, errs []error) {
 	for {
 		index := m.toModify(errs)
@@ -107,7 +107,7 @@ func (m *Maker) awaitModified(ctx context.Context, s *phase.Scope, errs []error)
 	}
 }
 
-// toModify are the volumes whose change EC2 has accepted and not yet taken on, by their place in m.plan.Volumes.
+// toModify are the volumes whose change EC2 has accepted and not yet applied, by their index in m.plan.Volumes.
 func (m *Maker) toModify(errs []error) map[cluster.VolumeID]int {
 	index := map[cluster.VolumeID]int{}
 	for i, v := range m.plan.Volumes {

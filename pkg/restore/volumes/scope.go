@@ -6,7 +6,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// Scope is which of a backup's volumes are made.
+// Scope selects which of a backup's volumes are made.
 type Scope int
 
 // The scopes, by br's numbers.
@@ -16,7 +16,7 @@ const (
 	ScopeOther       // all others: raft log, write-ahead log
 )
 
-// of leaves out the volumes that are not in the scope.
+// of returns the volumes in the scope.
 func (s Scope) of(volumes []Volume) []Volume {
 	return slices.DeleteFunc(volumes, func(v Volume) bool {
 		return s == ScopeData && v.Role != cluster.RoleData || s == ScopeOther && v.Role == cluster.RoleData

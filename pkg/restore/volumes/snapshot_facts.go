@@ -14,9 +14,9 @@ import (
 // startMargin is how far EC2's clock and PD's may differ.
 const startMargin = 30 * time.Second
 
-// contradictions compares what EC2 knows of a snapshot with what the manifest says: a manifest that was edited or put
-// together from others has a digest that fits, and would restore another store's data. What either side does not know
-// is no contradiction.
+// contradictions compares what EC2 and the manifest know about a snapshot: a manifest that was edited or combined from
+// others may have a matching digest, and would restore another store's data. What either side does not know is not a
+// contradiction.
 func contradictions(m *manifest.Manifest, want manifest.Snapshot, got ebs.Snapshot) []string {
 	var out []string
 	differ := func(format string, args ...any) {
@@ -29,7 +29,7 @@ func contradictions(m *manifest.Manifest, want manifest.Snapshot, got ebs.Snapsh
 		{ebs.TagStore, want.Store.String()}, {ebs.TagBackup, string(m.ID)},
 	} {
 		if m.Tool == manifest.ToolBR && row.tag == ebs.TagBackup {
-			continue // br's document does not say which backup it is of
+			continue // br's document does not name its backup
 		}
 		if value := got.Tags[row.tag]; value != "" && value != row.want {
 			differ("has the tag %s=%s, and %s by the manifest", row.tag, value, row.want)
@@ -49,7 +49,7 @@ func contradictions(m *manifest.Manifest, want manifest.Snapshot, got ebs.Snapsh
 	return out
 }
 
-// onOutpost refuses snapshots that an Outpost keeps: EC2 makes volumes of them on an Outpost only, and copies none of
+// onOutpost refuses snapshots stored on an Outpost: EC2 only creates volumes from them on an Outpost, and does not copy
 // them to a Region. https://docs.aws.amazon.com/ebs/latest/userguide/snapshots-outposts.html
 func onOutpost(m *manifest.Manifest, state map[cluster.SnapshotID]ebs.Snapshot) error {
 	var ids []string
@@ -67,8 +67,8 @@ func onOutpost(m *manifest.Manifest, state map[cluster.SnapshotID]ebs.Snapshot) 
 			"%s: restore another backup", m.Region)
 }
 
-// archived refuses snapshots in the archive tier: no volume can be made of one before it is back in the standard tier,
-// which takes up to 72 hours, depending on its size: the first page says so, the second has the commands.
+// archived refuses snapshots in the archive tier: a volume needs the snapshot back in the standard tier, which takes up
+// to 72 hours, depending on its size. The first page has the time, the second the commands.
 // https://docs.aws.amazon.com/ebs/latest/userguide/snapshot-archive-considerations.html
 // https://docs.aws.amazon.com/ebs/latest/userguide/restore-archived-snapshot.html
 func archived(m *manifest.Manifest, state map[cluster.SnapshotID]ebs.Snapshot) error {

@@ -13,8 +13,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// tags are those that a volume gets in the call that makes it. The driver's and the Operator's are what they look a
-// volume up by, and what the driver's usual IAM policy allows it to delete or resize.
+// tags returns the tags that a volume gets when it is created. The driver and the Operator find volumes by theirs, and
+// the driver's usual IAM policy requires them for deleting and resizing.
 func (m *Maker) tags(v *Volume) ebs.Tags {
 	own := ebs.Tags{
 		ebs.TagRun: string(m.owner.Run), ebs.TagBackup: string(m.owner.Backup), ebs.TagCluster: m.owner.Target.String(),
@@ -39,7 +39,7 @@ func (m *Maker) tags(v *Volume) ebs.Tags {
 	return tags
 }
 
-// retag makes the volumes this process's where an earlier one asked for them, or for some.
+// retag gives volumes requested by an earlier process this process's epoch.
 func (m *Maker) retag(ctx context.Context, s *phase.Scope) {
 	if m.earlier.Epoch == 0 || m.earlier.Epoch == m.owner.Runner.Fence().Epoch() {
 		return
@@ -53,15 +53,15 @@ func (m *Maker) retag(ctx context.Context, s *phase.Scope) {
 	}
 }
 
-// What EC2 takes, less the four tags that TiDB Operator adds when it binds a volume.
+// EC2's limit, less the four tags that TiDB Operator adds when it binds a volume.
 const (
 	maxTags   = 50 - 4
 	maxTagKey = 128
 )
 
-// addBRTags adds the tags that br gives a restored volume: two fixed ones, the snapshot's id, and each tag of the
-// snapshot behind a prefix, unless it has the prefix already. Of a snapshot with very many tags the last by name are
-// left out: without the volume there is nothing to tag.
+// addBRTags adds the tags that br gives a restored volume: two fixed ones, the snapshot's id, and each of the
+// snapshot's tags with a prefix, unless it already has that. If a snapshot has too many tags the last by name are
+// omitted, as the volume matters more.
 func addBRTags(own ebs.Tags, v *Volume) {
 	const prefix = "snapshot/"
 	own["TiDBCluster-BR"] = "new"

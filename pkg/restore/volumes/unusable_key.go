@@ -11,14 +11,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// unusable is a KMS key of which EC2 lost volumes that it was to encrypt with it.
+// unusable is a KMS key with which EC2 lost volumes.
 type unusable struct {
 	key           string // empty is the account's default key
 	lost, volumes int
 }
 
-// keyAtFault says whether a KMS key is why volumes are lost: one that is not enabled, or one whose volumes failed all.
-// A key whose state cannot be read is at fault once all of its volumes are lost.
+// keyAtFault reports whether a KMS key is why volumes are lost: it is not enabled, or all of its volumes failed. A key
+// whose state cannot be read is at fault once all of its volumes are lost.
 func (m *Maker) keyAtFault(ctx context.Context, a *awaited, lost []*Volume) error {
 	of := map[string]*unusable{}
 	for _, v := range lost {
@@ -44,7 +44,7 @@ func (m *Maker) keyAtFault(ctx context.Context, a *awaited, lost []*Volume) erro
 	return nil
 }
 
-// allFailed reports whether EC2 shows all volumes of the key as failed; there are several.
+// allFailed reports whether EC2 shows all of the key's volumes, several, as failed.
 func (u *unusable) allFailed(a *awaited, lost []*Volume) bool {
 	failed := 0
 	for _, v := range lost {
@@ -55,8 +55,8 @@ func (u *unusable) allFailed(a *awaited, lost []*Volume) bool {
 	return failed > 1 && failed == u.volumes
 }
 
-// unusableKey finds the key of volumes that were all lost, or nil: of several volumes each once, of a single one twice,
-// as EC2 loses a volume now and then without a reason. A key with which one was made is usable.
+// unusableKey returns the key whose volumes were all lost, or nil: several volumes once each, or a single one twice, as
+// EC2 occasionally loses a volume for no reason. A key with which a volume was made is usable.
 func unusableKey(volumes []Volume) *unusable {
 	type use struct{ all, lost, times int }
 	keys := map[string]use{}
@@ -80,11 +80,11 @@ func unusableKey(volumes []Volume) *unusable {
 	return nil
 }
 
-// keyPermissions are what EC2 needs of the key in the role's name, by Amazon's page on EBS encryption.
+// keyPermissions are the role's permissions that EC2 needs on the key, by Amazon's page on EBS encryption.
 const keyPermissions = "its policy and this role allow kms:CreateGrant, kms:Decrypt, kms:DescribeKey, " +
 	"kms:GenerateDataKeyWithoutPlaintext and kms:ReEncrypt*"
 
-// why asks KMS for the key's state, and says what to do about it. Where the state may not be read the error says so.
+// why reads the key's state from KMS and returns what to do. If it may not be read the error reports that.
 func (u *unusable) why(ctx context.Context, keys ebs.Keys) error {
 	return u.because(describeKey(ctx, keys, u.key))
 }
@@ -102,7 +102,7 @@ func (u *unusable) because(answer keyAnswer) error {
 		WithHint("%s; then restore again", answer.do)
 }
 
-// keyAnswer is the state of a key, or why it is not known, and what to do about it.
+// keyAnswer is a key's state, or why it is unknown, and what to do.
 type keyAnswer struct {
 	state, do      string
 	known, enabled bool
@@ -140,7 +140,7 @@ func describeKey(ctx context.Context, keys ebs.Keys, id string) keyAnswer {
 	return a
 }
 
-// keyName is how a person can ask for the key.
+// keyName is the key's name for display and look-up.
 func keyName(key string) string {
 	if key == "" {
 		return "alias/aws/ebs"

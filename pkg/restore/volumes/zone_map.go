@@ -10,12 +10,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// ZonePair is one entry of an AZ map: volumes of the zone From go to the zone To. Each is a zone's name
-// ("us-west-2a"), the end of one ("2a"), or a zone's id ("usw2-az1"), which names the same place in every
-// account while names do not.
+// ZonePair is one entry of an AZ map, for volumes from zone From to zone To. Each is a zone's name ("us-west-2a"), the
+// end of one ("2a"), or a zone's id ("usw2-az1"), which, unlike names, means the same place in every account.
 type ZonePair struct{ From, To string }
 
-// ParseZonePairs reads "2a=2b" entries. Anything else, and a zone that is mapped twice, is Usage.
+// ParseZonePairs parses "2a=2b" entries. Anything else, or a zone mapped twice, is a Usage error.
 func ParseZonePairs(entries []string) ([]ZonePair, error) {
 	var pairs []ZonePair
 	seen := map[string]bool{}
@@ -36,10 +35,10 @@ func ParseZonePairs(entries []string) ([]ZonePair, error) {
 	return pairs, nil
 }
 
-// zoneSet is zones by name, with their ids where they are known.
+// zoneSet maps zones to their ids, if known.
 type zoneSet map[cluster.Zone]string
 
-// named finds the one zone that a word means; "" if none or several do.
+// named finds the zone that a word means; "" if none or several.
 func (z zoneSet) named(word string) cluster.Zone {
 	var found cluster.Zone
 	for name, id := range z {
@@ -78,9 +77,9 @@ func (z zoneSet) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// mapZones says where the volumes of each of the source's zones go: to all, if that is given; to the pair's
-// zone; else to the zone of the same id, where the ids of both accounts are known; else to that of the same
-// name. A zone that has no place, and a pair that maps nothing, is Usage.
+// mapZones returns the target zone for each source zone: all, if given; else the pair's zone; else the zone with the
+// same id, if both accounts' ids are known; else the one with the same name. A zone without a target, or a pair that
+// maps nothing, is a Usage error.
 func mapZones(
 	source zoneSet, all cluster.Zone, pairs []ZonePair, target zoneSet,
 ) (map[cluster.Zone]cluster.Zone, error) {
@@ -134,8 +133,8 @@ func noZone(word string, target zoneSet) error {
 		WithHint("name one of them with --target-az or --az-map, by name or id")
 }
 
-// elsewhere says that a zone is none of its Region: volumes are not restored there. EC2 offers other
-// volume types there, and no fast snapshot restore.
+// elsewhere refuses zones outside the Region, such as Local Zones: EC2 offers other volume types there, and no fast
+// snapshot restore.
 func elsewhere(z cluster.Zone) string {
 	if kind := z.Kind(); kind != "" {
 		return "it is a " + kind + ", where no volumes are restored; "
