@@ -7,14 +7,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// AddressMap says where PD and the stores are reached from outside the Kubernetes cluster, whose DNS names resolve only
-// inside. It changes what is dialled and nothing else: names in TLS, in messages and in PD stay the original ones.
-// The zero value changes nothing. It is read-only once made, and safe for concurrent use.
+// AddressMap maps addresses of PD and the stores for use outside the Kubernetes cluster, where its DNS names do not
+// resolve. It only changes what is dialled: names in TLS, in messages and in PD stay the same. The zero value changes
+// nothing. It is immutable, and safe for concurrent use.
 type AddressMap struct{ to map[string]string }
 
-// ParseAddressMap reads entries of the form NAME=ADDRESS, where NAME is a host name, or one with a port, and ADDRESS an
-// IP address or a host name, or one with a port. An entry for a name with its port is preferred to one for the name
-// alone. What is not of this form, and a name that has two addresses, is a Usage error.
+// ParseAddressMap parses entries NAME=ADDRESS: NAME is a host name, and ADDRESS an IP address or host name, each
+// optionally with a port. An entry with the name's port takes precedence over one without. Anything else, or a name
+// with two addresses, is a Usage error.
 func ParseAddressMap(entries []string) (AddressMap, error) {
 	m := AddressMap{to: map[string]string{}}
 	for _, entry := range entries {
@@ -32,7 +32,7 @@ func ParseAddressMap(entries []string) (AddressMap, error) {
 	return m, nil
 }
 
-// isAddress reports whether a text is a host or IP address, with a port or without.
+// isAddress reports whether a text is a host name or IP address, with or without a port.
 func isAddress(text string) bool {
 	if text == "" || strings.ContainsAny(text, "/=, \t") {
 		return false
@@ -42,7 +42,7 @@ func isAddress(text string) bool {
 		(!strings.Contains(host, ":") || net.ParseIP(host) != nil)
 }
 
-// splitPort is net.SplitHostPort for an address that may have no port, "" then.
+// splitPort is net.SplitHostPort for an address with an optional port.
 func splitPort(address string) (host, port string) {
 	if host, port, err := net.SplitHostPort(address); err == nil {
 		return host, port
@@ -53,8 +53,8 @@ func splitPort(address string) (host, port string) {
 // Len is the number of entries.
 func (m AddressMap) Len() int { return len(m.to) }
 
-// Dial is the host:port to connect to for address, a host:port of PD or a store. The port is kept unless the entry
-// has one. An address that is not in the map is returned as it is.
+// Dial returns the host:port to connect to for address, a host:port of PD or a store. The port is kept unless the entry
+// has one. An address that is not in the map is returned unchanged.
 func (m AddressMap) Dial(address string) string {
 	host, port := splitPort(address)
 	to, found := m.to[strings.ToLower(address)]

@@ -8,7 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Identifiers as PD, TiKV and AWS give them out.
+// Identifiers assigned by PD, TiKV and AWS.
 type (
 	// StoreID is PD's id of a TiKV store. It lives on the store's data volume, so a restored store keeps it.
 	StoreID uint64
@@ -24,17 +24,17 @@ type (
 	InstanceID string
 	// Zone is an availability zone's name, "us-west-2a".
 	Zone string
-	// RunID names one backup or restore for ever; it is in every tag and journal of the run.
+	// RunID identifies one run for ever; it is in all tags and the journal of the run.
 	RunID string
 	// BackupID names a backup within its storage prefix.
 	BackupID string
 )
 
-// Role is the TiKV config key of the folder that a volume holds: "storage.data-dir", "raft-engine.dir", …
-// It is what keeps a store's volumes apart when names and ordinals change.
+// Role is the TiKV config key of a volume's folder: "storage.data-dir", "raft-engine.dir", …
+// It distinguishes a store's volumes when names and ordinals change.
 type Role string
 
-// The roles that TiDB Operator gives to a store's volumes.
+// The roles of a store's volumes in TiDB Operator.
 const (
 	RoleData    Role = "storage.data-dir"
 	RoleRaftLog Role = "raft-engine.dir"
@@ -50,8 +50,8 @@ type Name struct {
 // String is "namespace/name".
 func (n Name) String() string { return n.Namespace + "/" + n.Name }
 
-// ParseName reads "name" or "namespace/name"; without a namespace it takes fallback.
-// Anything that is not made of DNS labels is a Usage error.
+// ParseName parses "name" or "namespace/name"; fallback is the default namespace. Anything but DNS labels is a Usage
+// error.
 func ParseName(s, fallback string) (Name, error) {
 	ns, name, found := strings.Cut(s, "/")
 	if !found {

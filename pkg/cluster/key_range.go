@@ -30,8 +30,8 @@ func (r KeyRange) String() string {
 	return "[" + start + ", " + end + ")"
 }
 
-// Tile checks that ranges cover the whole key space exactly once and says where they do not.
-// The slice is sorted by start key in place. An error is Corrupt and lists at most limit faults.
+// Tile checks that ranges cover the whole key space exactly once. It sorts the slice by start key in place. The error
+// is Corrupt and lists at most limit faults.
 func Tile(ranges []KeyRange, limit int) error {
 	byStart := func(a, b KeyRange) int { return bytes.Compare(a.Start, b.Start) }
 	if !slices.IsSortedFunc(ranges, byStart) {
@@ -47,7 +47,7 @@ func Tile(ranges []KeyRange, limit int) error {
 			shown = append(shown, what+" "+r.String())
 		}
 	}
-	// All before reach is covered, or was reported; at the end of the key space reach is empty and open false.
+	// Everything before reach is covered or reported; at the end of the key space reach is empty and open is false.
 	reach, open := EncodedKey{}, true
 	for _, r := range ranges {
 		if len(r.End) > 0 && bytes.Compare(r.Start, r.End) >= 0 {

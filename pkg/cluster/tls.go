@@ -9,13 +9,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// TLSFiles are the PEM files of a client of a cluster with TLS, as the flags --ca, --cert and --key name them.
+// TLSFiles are the PEM files of a TLS client, as in the flags --ca, --cert and --key.
 type TLSFiles struct {
 	CA, Cert, Key string
 }
 
-// Config reads the files; nil without any, which is no TLS. A file that cannot be used, and a certificate or a key
-// without the other, are Usage.
+// Config reads the files; nil without any, for no TLS. An unusable file, or a certificate or key without the other, is
+// a Usage error.
 func (f TLSFiles) Config() (*tls.Config, error) {
 	if f == (TLSFiles{}) {
 		return nil, nil // no TLS is a choice, not an error

@@ -24,7 +24,7 @@ type Store struct {
 	Volumes  []Volume   `json:"volumes"`
 }
 
-// Topology is a running cluster as preflight found it: stores in PD = pods = PVCs = PVs = volumes.
+// Topology is a running cluster as found by preflight: stores in PD = pods = PVCs = PVs = volumes.
 type Topology struct {
 	Cluster      Name     `json:"cluster"`
 	ClusterID    uint64   `json:"clusterID"`
@@ -33,11 +33,11 @@ type Topology struct {
 	PDReplicas   int      `json:"pdReplicas"`
 	TiDBReplicas int      `json:"tidbReplicas"`
 	Stores       []Store  `json:"stores"`
-	// TiFlashStores is how many TiFlash stores there are, too: their data are not in a backup.
+	// TiFlashStores is the number of TiFlash stores, whose data is not in a backup.
 	TiFlashStores int `json:"tiflashStores,omitempty"`
 }
 
-// VolumeIDs lists the volumes of all stores in the stores' order.
+// VolumeIDs lists the volumes of all stores, in the stores' order.
 func (t *Topology) VolumeIDs() []VolumeID {
 	var ids []VolumeID
 	for _, s := range t.Stores {
@@ -63,9 +63,9 @@ type Region struct {
 	ConfVer  uint64   `json:"confVer"`
 	Version  uint64   `json:"version"`
 	Peers    []Peer   `json:"peers"`
-	Leader   Peer     `json:"leader"` // zero while PD knows none
+	Leader   Peer     `json:"leader"` // zero if PD knows none
 	Pending  []PeerID `json:"pending,omitempty"`
 	DownPeer []PeerID `json:"downPeers,omitempty"`
-	// Joint is whether several of its members are being changed at once: voters of before and after decide together.
+	// Joint is whether several members are being changed at once: old and new voters decide together.
 	Joint bool `json:"joint,omitempty"`
 }

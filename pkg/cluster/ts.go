@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TS is a timestamp of PD's oracle: milliseconds since 1970 in the upper 46 bits, a counter in the lower 18.
-// In JSON it is a string, as it does not fit a double.
+// TS is a timestamp of PD's oracle: milliseconds since 1970 in the upper 46 bits, a counter in the lower 18. In JSON it
+// is a string, as it does not fit into a double.
 type TS uint64
 
 const logicalBits = 18

@@ -13,8 +13,8 @@ type VolumeSpec struct {
 	ThroughputMiB int64  `json:"throughputMiB,omitempty"` // MiB/s; gp3 only
 }
 
-// Text is "gp3 100 GiB, 3000 iops, 125 MiB/s", without what is left to the type. It is not called String because
-// the types that embed a spec would print as nothing else.
+// Text is "gp3 100 GiB, 3000 iops, 125 MiB/s", without the type's defaults. It is not called String because types that
+// embed a spec would then print only that.
 func (s VolumeSpec) Text() string {
 	parts := []string{fmt.Sprintf("%s %d GiB", s.Type, s.SizeGiB)}
 	if s.IOPS != 0 {

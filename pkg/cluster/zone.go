@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// regionZones are the names of the zones of a Region, as "us-west-2a". Those at other places have more behind the
-// Region: "us-west-2-lax-1a" is a Local Zone, "us-east-1-wl1-bos-wlz-1" one of Wavelength.
+// regionZones matches the names of a Region's own zones, such as "us-west-2a". Others have more after the Region:
+// "us-west-2-lax-1a" is a Local Zone, "us-east-1-wl1-bos-wlz-1" a Wavelength Zone.
 var regionZones = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z]+(-[a-z]+)+-[0-9]+[a-z]$`) })
 
-// Kind is what a zone's name says that it is: "Local Zone" or "Wavelength Zone"; "" for a zone of a Region, and for a
-// name that is none of these.
+// Kind returns the zone's kind by its name: "Local Zone" or "Wavelength Zone"; "" for a Region's own zone or any other
+// name.
 func (z Zone) Kind() string {
 	name := string(z)
 	switch {

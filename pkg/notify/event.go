@@ -13,16 +13,15 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
-// ContentType is that of an event in CloudEvents' structured mode.
+// ContentType is the content type of CloudEvents' structured mode.
 const ContentType = "application/cloudevents+json; charset=utf-8"
 
-// Event is the envelope that CloudEvents 1.0 asks for, with the summary in it. Fields are added between versions and
-// never renamed.
+// Event is a CloudEvents 1.0 envelope with the summary. Fields are added between versions and never renamed.
 type Event struct {
 	SpecVersion string `json:"specversion"` // "1.0"
-	// ID is of this event: it is the same in each try, so that a receiver can drop what it has seen.
+	// ID is the same in each try, so that a receiver can drop duplicates.
 	ID string `json:"id"`
-	// Source is the cluster that the run worked on, "/clusters/NAMESPACE/NAME", or "/tisnap" where it is not known.
+	// Source is the run's cluster, "/clusters/NAMESPACE/NAME", or "/tisnap" if unknown.
 	Source string `json:"source"`
 	// Type is "io.tisnap.OPERATION.done" or "io.tisnap.OPERATION.failed".
 	Type            string    `json:"type"`
@@ -32,20 +31,20 @@ type Event struct {
 	Data            Summary   `json:"data"`
 }
 
-// Summary is how a run ended.
+// Summary is a run's outcome.
 type Summary struct {
 	Operation string           `json:"operation"` // "backup", "restore", "resolve", "delete"
 	Outcome   phase.Outcome    `json:"outcome"`   // phase.Done or phase.Failed
 	ExitCode  int              `json:"exitCode"`
 	Kind      string           `json:"kind,omitempty"`  // of the error, as in docs/scripting.md
 	Error     string           `json:"error,omitempty"` // one line of at most failure.MaxRemote bytes
-	Hint      string           `json:"hint,omitempty"`  // what a person can do about it
+	Hint      string           `json:"hint,omitempty"`  // what to do about it
 	Cluster   string           `json:"cluster,omitempty"`
 	Backup    cluster.BackupID `json:"backup,omitempty"`
 	Run       cluster.RunID    `json:"run,omitempty"`
 	Started   time.Time        `json:"started,omitzero"`
 	Finished  time.Time        `json:"finished,omitzero"`
-	// TotalSeconds and what follows are of the run's report.
+	// TotalSeconds and what follows are from the run's report.
 	TotalSeconds float64  `json:"totalSeconds,omitempty"`
 	HoldSeconds  float64  `json:"holdSeconds,omitempty"`
 	CutSeconds   float64  `json:"cutSeconds,omitempty"`
@@ -66,7 +65,7 @@ type Phase struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Failed adds the error to the summary; nil is a run that was done.
+// Failed adds the error to the summary; nil is a run that succeeded.
 func (s *Summary) Failed(err error, exitCode int) {
 	s.Outcome, s.ExitCode = phase.Done, exitCode
 	if err == nil {
@@ -76,7 +75,7 @@ func (s *Summary) Failed(err error, exitCode int) {
 	s.Error, s.Hint = failure.Line(err.Error()), failure.Line(strings.Join(failure.HintsOf(err), "; "))
 }
 
-// FromReport fills in what a run's report says; of a nil report nothing.
+// FromReport fills in the summary from a run's report, which may be nil.
 func (s *Summary) FromReport(r *report.Report) {
 	if r == nil {
 		return

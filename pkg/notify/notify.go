@@ -12,10 +12,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/outbound"
 )
 
-// Send posts the summary to the URL. It tries up to four times, after errors of the connection, 429 and 5xx, and ends
-// within half a minute. It follows no redirects: an event goes where the user said and nowhere else. The error names
-// the receiver's host and nothing else of the URL. Kinds: Usage for a URL that cannot be one, Limited for a receiver
-// that did not answer in time, Unknown.
+// Send posts the summary to the URL. It tries up to four times, after connection errors, 429 and 5xx, and ends within
+// half a minute. It does not follow redirects: an event only goes where the user sends it. The error has only the host
+// of the URL. Kinds: Usage for an invalid URL, Limited for a receiver that did not answer in time, Unknown.
 func Send(ctx context.Context, rawURL string, s Summary, l outbound.Limits) error {
 	const op = "send notification"
 	if err := outbound.CheckURL(rawURL); err != nil {

@@ -16,14 +16,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// retries is how often a request is sent again.
+// retries is how often a request is repeated.
 const retries = 3
 
-// Limits bound one request with all its tries. Zero fields are the default.
+// Limits bound one request with all its tries. Zero fields use the default.
 type Limits struct {
 	Total  time.Duration // of all tries together; 30 s
 	Answer time.Duration // of one answer; 8 s
-	Wait   time.Duration // before the second try, and it doubles; 500 ms
+	Wait   time.Duration // before the second try, then doubling; 500 ms
 }
 
 func (l Limits) complete() Limits {
@@ -38,8 +38,7 @@ func (l Limits) complete() Limits {
 	return l
 }
 
-// CheckURL says whether something can be sent there; anything but http and https with a host is Usage. The error does
-// not repeat the URL.
+// CheckURL returns a Usage error for anything but an http or https URL with a host. The error does not repeat the URL.
 func CheckURL(raw string) error {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
@@ -48,7 +47,7 @@ func CheckURL(raw string) error {
 	return nil
 }
 
-// Host is what may be shown of a URL: host and port; "" if it is none.
+// Host is the part of a URL that may be shown: host and port; "" if invalid.
 func Host(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -57,7 +56,7 @@ func Host(raw string) string {
 	return u.Host
 }
 
-// Client sends requests within its limits. It keeps no connections, and is safe for concurrent use.
+// Client sends requests within its limits. It keeps no connections and is safe for concurrent use.
 type Client struct {
 	limits Limits
 }
@@ -65,9 +64,9 @@ type Client struct {
 // New makes a client.
 func New(l Limits) *Client { return &Client{limits: l.complete()} }
 
-// Do sends the request, up to four times after errors of the connection, 429 and 5xx. A receiver's Retry-After is
-// respected up to eight times the first wait. It returns an answer of 2xx, with at most 64 KiB of its body read already
-// and nothing to close; any other is an error. Kinds: Limited for a receiver that did not answer in time, Unknown.
+// Do sends the request up to four times, after connection errors, 429 and 5xx. It respects Retry-After up to eight
+// times the first wait. It returns a 2xx answer, with at most 64 KiB of its body read and nothing to close; any other
+// is an error. Kinds: Limited for a receiver that did not answer in time, Unknown.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), c.limits.Total)
 	defer cancel()
@@ -93,7 +92,7 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// send sends the request once. The response is there beside the error if there was one.
+// send sends the request once. It returns the response, if any, also with an error.
 func send(ctx context.Context, client *http.Client, req *http.Request) (*http.Response, error) {
 	once := req.Clone(ctx)
 	once.Header.Set("User-Agent", "tisnap")
@@ -108,7 +107,7 @@ func send(ctx context.Context, client *http.Client, req *http.Request) (*http.Re
 	if err != nil {
 		return nil, withoutURL(err)
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection ends in order
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection is closed in order
 	_ = resp.Body.Close()
 	resp.Body = http.NoBody
 	if resp.StatusCode/100 != 2 {
@@ -117,7 +116,7 @@ func send(ctx context.Context, client *http.Client, req *http.Request) (*http.Re
 	return resp, err
 }
 
-// mayPass says whether another try may end otherwise. A certificate that is not trusted stays so.
+// mayPass reports whether another try may succeed. An untrusted certificate stays untrusted.
 func mayPass(resp *http.Response, err error) bool {
 	if resp == nil {
 		var untrusted *tls.CertificateVerificationError
@@ -127,7 +126,8 @@ func mayPass(resp *http.Response, err error) bool {
 		resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented
 }
 
-// pause is the time before the next try: it doubles, or is what a busy receiver asks for, up to eight times the first.
+// pause returns the time before the next try: it doubles, or is what a busy receiver requests, up to eight times the
+// first.
 func (c *Client) pause(try int, resp *http.Response) time.Duration {
 	longest := 8 * c.limits.Wait
 	if resp != nil &&
@@ -143,7 +143,7 @@ func (c *Client) pause(try int, resp *http.Response) time.Duration {
 	return min(longest, c.limits.Wait<<try)
 }
 
-// withoutURL is err without the URL that net/http puts into it.
+// withoutURL removes the URL that net/http puts into err.
 func withoutURL(err error) error {
 	var inner *url.Error
 	if errors.As(err, &inner) {

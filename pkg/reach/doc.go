@@ -1,3 +1,3 @@
-// Package reach decides how PD and the stores are reached: over this machine's network, at the addresses of a map, or
-// through the API server of Kubernetes.
+// Package reach decides how to reach PD and the stores: directly, by an address map, or through the Kubernetes API
+// server.
 package reach

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// noRoute reports whether this machine has no way to the network of an address.
+// noRoute reports whether this machine has no route to an address.
 func noRoute(err error) bool {
 	return errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }

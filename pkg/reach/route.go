@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Dial connects to PD or a store, at the host:port by which the cluster knows it.
+// Dial connects to PD or a store by its host:port in the cluster.
 type Dial func(ctx context.Context, address string) (net.Conn, error)
 
 // Via is the way to addresses of the cluster.
@@ -21,16 +21,16 @@ type Via string
 
 // The ways.
 const (
-	// Auto is Direct, unless an address of the cluster cannot be reached so: then it is PortForward.
+	// Auto is Direct, or PortForward if an address of the cluster cannot be reached directly.
 	Auto        Via = "auto"
 	Direct      Via = "direct"
 	PortForward Via = "port-forward"
 )
 
-// Ways lists the ways, the default first.
+// Ways lists the values of Via, the default first.
 func Ways() []string { return []string{string(Auto), string(Direct), string(PortForward)} }
 
-// ParseVia reads a way; another text is a Usage error.
+// ParseVia parses a Via; anything else is a Usage error.
 func ParseVia(text string) (Via, error) {
 	if !slices.Contains(Ways(), text) {
 		return "", failure.New(failure.Usage, "read --via", text, "want one of %s", strings.Join(Ways(), ", "))
@@ -39,7 +39,7 @@ func ParseVia(text string) (Via, error) {
 }
 
 const (
-	// dialTimeout bounds a direct connection, and probeTimeout the one by which Auto finds out.
+	// dialTimeout bounds a direct connection, probeTimeout Auto's first one.
 	dialTimeout  = 5 * time.Second
 	probeTimeout = 2 * time.Second
 )
@@ -47,17 +47,17 @@ const (
 // Config of a Route. The zero value is direct.
 type Config struct {
 	Via Via // "" is Direct
-	// Map says where single addresses are: these are always dialled there, directly.
+	// Map has addresses that are always dialled directly, elsewhere.
 	Map cluster.AddressMap
-	// Forward connects through the API server. nil: Auto is Direct, and PortForward fails.
+	// Forward connects through the API server. If nil, Auto is Direct and PortForward fails.
 	Forward Dial
-	// Inside recognizes the addresses that a forward can reach. All others are dialled directly.
+	// Inside recognizes addresses that a forward can reach. All others are dialled directly.
 	Inside func(address string) bool
-	// Say is called once if Auto has found that it must forward, with the reason.
+	// Say is called once, with the reason, if Auto has to forward.
 	Say func(why error)
 }
 
-// Route dials by one way. It is safe for concurrent use.
+// Route dials by one Via. It is safe for concurrent use.
 type Route struct {
 	cfg    Config
 	direct net.Dialer
@@ -66,7 +66,7 @@ type Route struct {
 	decided Via // Auto until an address was tried
 }
 
-// New makes a route. It contacts nobody.
+// New makes a route. It makes no connections.
 func New(cfg Config) *Route {
 	r := &Route{cfg: cfg, direct: net.Dialer{Timeout: dialTimeout}, decided: cfg.Via}
 	if cfg.Via == "" || cfg.Via == Auto && cfg.Forward == nil {
@@ -75,9 +75,9 @@ func New(cfg Config) *Route {
 	return r
 }
 
-// WillForward reports whether addresses of the cluster are reached through the API server, also before one was dialled:
-// an Auto that is open yet takes that way if a name of the cluster, which need not be one of PD, does not resolve here.
-// It decides nothing.
+// WillForward reports whether addresses of the cluster are reached through the API server, even before the first dial:
+// an undecided Auto will forward if a name of the cluster, not necessarily PD's, does not resolve here. It does not
+// decide.
 func (r *Route) WillForward(ctx context.Context, name string) bool {
 	r.mu.Lock()
 	decided := r.decided
@@ -91,7 +91,7 @@ func (r *Route) WillForward(ctx context.Context, name string) bool {
 	return err != nil
 }
 
-// Dial connects to an address. The first address of the cluster that is dialled decides what Auto is.
+// Dial connects to an address. The first dial of a cluster address decides Auto.
 func (r *Route) Dial(ctx context.Context, address string) (net.Conn, error) {
 	at := r.cfg.Map.Dial(address)
 	if at != address || r.cfg.Inside == nil || !r.cfg.Inside(address) {
@@ -105,7 +105,7 @@ func (r *Route) Dial(ctx context.Context, address string) (net.Conn, error) {
 		return nil, failure.New(failure.Usage, "forward ports", address, "there is no API server to do it")
 	case via == PortForward:
 		conn, err := r.cfg.Forward(ctx, address)
-		if err != nil { // as any dial's: nothing was sent
+		if err != nil { // like any dial's: nothing was sent
 			return nil, &net.OpError{Op: "dial", Net: string(PortForward), Err: err}
 		}
 		return conn, nil
@@ -113,7 +113,7 @@ func (r *Route) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return r.direct.DialContext(ctx, "tcp", at)
 }
 
-// decide returns the way. If it took a connection to find out, that is returned too, or why it failed.
+// decide returns the Via, and the connection, or its error, that it needed to find out.
 func (r *Route) decide(ctx context.Context, address string) (Via, net.Conn, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,8 +137,8 @@ func (r *Route) decide(ctx context.Context, address string) (Via, net.Conn, erro
 	return PortForward, nil, nil
 }
 
-// unreachable reports whether an address leads nowhere from here: its name does not resolve, or no packet comes back. A
-// refusal comes from the pod's own address.
+// unreachable reports whether an address cannot be reached from here: its name does not resolve, or no packet comes
+// back. A refusal comes from the pod itself.
 func unreachable(err error) bool {
 	var dns *net.DNSError
 	var network net.Error

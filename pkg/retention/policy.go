@@ -9,20 +9,20 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// All in place of a number keeps a backup for each hour, day, … that has one.
+// All, in place of a number, keeps a backup for every hour, day, … that has one.
 const All = -1
 
-// Policy is what to keep. A backup stays if any rule keeps it; rules that are zero keep nothing.
+// Policy is what to keep. A backup is kept if any rule keeps it; zero rules keep nothing.
 type Policy struct {
 	Last, Hourly, Daily, Weekly, Monthly, Yearly int
-	// Within keeps the backups younger than this, counted back from the newest backup: backups that stopped do not
-	// age away.
+	// Within keeps the backups made within this time before the newest one, so that backups do not age out if they
+	// stop.
 	Within Span
-	// Tags keeps the backups that have one of them.
+	// Tags keeps the backups with any of these tags.
 	Tags []string
 }
 
-// Validate refuses a policy that has no rule, as it would keep nothing, and numbers below All.
+// Validate refuses a policy without rules, which would keep nothing, and numbers below All.
 func (p *Policy) Validate() error {
 	for _, r := range p.rules() {
 		if r.count < All {
@@ -65,21 +65,21 @@ func (p *Policy) rules() []rule {
 	}
 }
 
-// Backup is what a decision depends on.
+// Backup is the input of a decision.
 type Backup struct {
 	ID      cluster.BackupID
 	Created time.Time
 	Tags    []string
 }
 
-// Decision is what becomes of a backup. It is kept if there is a reason.
+// Decision is a backup's fate. It is kept if there is a reason.
 type Decision struct {
 	ID      cluster.BackupID
 	Reasons []string
 }
 
-// Apply decides for backups of one cluster, all of which can be restored, in any order; the decisions come newest
-// first. Periods are those of UTC. The newest backup is kept whatever the policy says.
+// Apply decides about one cluster's backups, all restorable, in any order; the decisions are sorted newest first.
+// Periods are in UTC. The newest backup is always kept.
 func (p *Policy) Apply(backups []Backup) []Decision {
 	sorted := slices.Clone(backups)
 	slices.SortFunc(sorted, func(a, b Backup) int {
@@ -117,8 +117,8 @@ func (p *Policy) Apply(backups []Backup) []Decision {
 	return out
 }
 
-// keeps uses up one of the rule's periods. The oldest backup is kept while there are any left, so that the history
-// grows to its full length.
+// keeps uses one of the rule's periods. While there are any left the oldest backup is kept, so that the history grows
+// to its full length.
 func (r *rule) keeps(created time.Time, index int, oldest bool, seen *string) string {
 	if r.count == 0 {
 		return ""

@@ -8,13 +8,12 @@ import (
 	"time"
 )
 
-// Span is a time in the calendar's units: a month has as many days as it has. It is a flag value, as 1y6m, 14d or
-// 2d12h.
+// Span is a time in calendar units, so months differ in length. It is a flag value, such as 1y6m, 14d or 2d12h.
 type Span struct {
 	Years, Months, Weeks, Days, Hours int
 }
 
-// ParseSpan reads years, months, weeks, days and hours in this order, each at most once and not all zero: 1y6m2w3d12h.
+// ParseSpan parses years, months, weeks, days and hours in this order, each at most once and not all zero: 1y6m2w3d12h.
 func ParseSpan(text string) (Span, error) {
 	found := regexp.MustCompile(`^(?:(\d{1,4})y)?(?:(\d{1,5})m)?(?:(\d{1,5})w)?(?:(\d{1,6})d)?(?:(\d{1,7})h)?$`).
 		FindStringSubmatch(text)
@@ -30,12 +29,12 @@ func ParseSpan(text string) (Span, error) {
 	return s, nil
 }
 
-// Before is the time that lies so long before t.
+// Before returns the time that is this long before t.
 func (s Span) Before(t time.Time) time.Time {
 	return t.AddDate(-s.Years, -s.Months, -7*s.Weeks-s.Days).Add(-time.Duration(s.Hours) * time.Hour)
 }
 
-// String is what ParseSpan reads; empty for no time.
+// String returns what ParseSpan parses; empty for zero.
 func (s Span) String() string {
 	var out strings.Builder
 	for _, part := range []struct {
@@ -49,7 +48,7 @@ func (s Span) String() string {
 	return out.String()
 }
 
-// Set reads a flag's value.
+// Set parses a flag's value.
 func (s *Span) Set(text string) (err error) {
 	*s, err = ParseSpan(text)
 	return err

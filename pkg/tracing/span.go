@@ -10,18 +10,18 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Name is the instrumentation's, in every span.
+// Name is the instrumentation name in all spans.
 const Name = "github.com/tisnap/tisnap"
 
-// Span is one thing that a run does. The zero value records nothing.
+// Span is one operation of a run. The zero value records nothing.
 type Span struct {
 	span trace.Span
 }
 
-// On reports whether what is done under ctx is recorded.
+// On reports whether operations under ctx are recorded.
 func On(ctx context.Context) bool { return trace.SpanFromContext(ctx).IsRecording() }
 
-// Begin makes a span below that of ctx. Its attributes are pairs of a key and a value.
+// Begin starts a span below ctx's. Its attributes are pairs of key and value.
 func Begin(ctx context.Context, kind trace.SpanKind, name string, attributes ...string) Span {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
@@ -36,7 +36,7 @@ func Begin(ctx context.Context, kind trace.SpanKind, name string, attributes ...
 	return Span{span: span}
 }
 
-// In is ctx with the span in it: what is done under it are the span's children.
+// In returns ctx with the span in it, for the span's children.
 func (s Span) In(ctx context.Context) context.Context {
 	if s.span == nil {
 		return ctx
@@ -44,7 +44,7 @@ func (s Span) In(ctx context.Context) context.Context {
 	return trace.ContextWithSpan(ctx, s.span)
 }
 
-// End ends the span. An error marks it as failed; its text is one line, cut.
+// End ends the span. An error marks it as failed; its text is cut to one line.
 func (s Span) End(err error) {
 	if s.span == nil {
 		return
@@ -56,13 +56,13 @@ func (s Span) End(err error) {
 	s.span.End()
 }
 
-// Start is Begin of something inside the program, and In.
+// Start is Begin and In for an operation inside the program.
 func Start(ctx context.Context, name string, attributes ...string) (context.Context, Span) {
 	s := Begin(ctx, trace.SpanKindInternal, name, attributes...)
 	return s.In(ctx), s
 }
 
-// Call is Begin of a call to another system, and In.
+// Call is Begin and In for a call to another system.
 func Call(ctx context.Context, name string, attributes ...string) (context.Context, Span) {
 	s := Begin(ctx, trace.SpanKindClient, name, attributes...)
 	return s.In(ctx), s
