@@ -56,7 +56,7 @@ func TestRestore_InTheBackground_OutlivesItsCommand(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, code, "%s%s%s", log, stderr, printed)
 	require.Contains(t, log, "run "+began.Run)
-	require.Contains(t, log, "end  ")
+	require.Contains(t, log, "the run has ended")
 	status, _, code := tisnap("status", began.Run, "-o", "jsonpath={.state} {.operation}")
 	require.Zero(t, code)
 	require.Equal(t, "done restore", status)
