@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/report"
+	"github.com/tisnap/tisnap/pkg/underway"
 )
 
 // backupDoc is the output of `tisnap backup`.
@@ -32,7 +33,7 @@ func backupResult(opts backup.Options, r *backup.Result, err error) *backupDoc {
 		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Processes: r.Before,
 		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(err),
 		Warnings: r.Warnings,
-		Expected: announced(r.Expected),
+		Expected: underway.Announced(r.Expected),
 	}
 	if r.Source != nil {
 		h.TiKVs, h.Volumes = len(r.Source.Topology.Stores), len(r.Source.Topology.VolumeIDs())

@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/report"
+	"github.com/tisnap/tisnap/pkg/underway"
 )
 
 // expectDeadline bounds how long the start and the end of a run wait to read past runs; fitDays is how old those may
@@ -64,7 +65,7 @@ func (a *announcer) ofBackup(source *preflight.Source, earlier json.RawMessage) 
 // expectation records the run's expected duration, as journalled by an earlier process or else from the model, and
 // returns it for the journal and as a sentence.
 func (a *announcer) expectation(in estimate.Input, earlier json.RawMessage) (json.RawMessage, string) {
-	e := announced(earlier)
+	e := underway.Announced(earlier)
 	if e == nil {
 		made, err := estimate.Of(in, fitOf(a.past), nil)
 		if err != nil {
@@ -80,15 +81,6 @@ func (a *announcer) expectation(in estimate.Input, earlier json.RawMessage) (jso
 	a.mu.Unlock()
 	return earlier, fmt.Sprintf("expected duration: %s (%s to %s), by %s",
 		report.Duration(e.Seconds), report.Duration(e.LowSeconds), report.Duration(e.HighSeconds), e.Model)
-}
-
-// announced reads the journalled expectation; nil if there is none, or only one that this version cannot read.
-func announced(journalled json.RawMessage) *report.Expected {
-	var e report.Expected
-	if len(journalled) == 0 || json.Unmarshal(journalled, &e) != nil || e.Seconds <= 0 {
-		return nil
-	}
-	return &e
 }
 
 // Emit implements phase.Sink.

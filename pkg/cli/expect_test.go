@@ -15,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/restore"
+	"github.com/tisnap/tisnap/pkg/underway"
 )
 
 // heard keeps what a run says.
@@ -57,7 +58,7 @@ func TestAnnouncer_Backup_IsOfTheStoragesOwnRuns(t *testing.T) { //nolint:parall
 	eta.Emit(phase.Event{Type: phase.PhaseStarted, Phase: report.VolumeSnapshots})
 	require.Len(t, h.notes, 1)
 	require.Regexp(t, `^expected to take 1m40.*, by the last 8 backups of this storage$`, h.notes[0])
-	require.InDelta(t, 100, phaseSeconds(announced(record), report.VolumeSnapshots), 1, "what is journalled is what was said")
+	require.InDelta(t, 100, phaseSeconds(underway.Announced(record), report.VolumeSnapshots), 1, "what is journalled is what was said")
 
 	record, text = newAnnouncer(h, g.pastRuns(ended, store)).ofBackup(source("prod", spec), nil)
 	require.NotNil(t, record, "what was read before is known")
@@ -91,7 +92,7 @@ func TestAnnouncer_Restore_IsOfTheRunsOwnVolumes(t *testing.T) {
 	expect := func(opts restore.Options, spec cluster.VolumeSpec) *report.Expected {
 		record, text := newAnnouncer(&heard{}, nil).expectation(plannedRestore(opts, planned(spec)), nil)
 		require.NotEmpty(t, text)
-		return announced(record)
+		return underway.Announced(record)
 	}
 	slow := expect(restore.Options{}, cluster.VolumeSpec{Type: "gp3", SizeGiB: 3200, IOPS: 3000, ThroughputMiB: 125})
 	published := expect(restore.Options{}, cluster.VolumeSpec{Type: "gp3", SizeGiB: 3200, IOPS: 7000, ThroughputMiB: 400})
@@ -116,7 +117,7 @@ func TestAnnouncer_Continued_KeepsWhatWasAnnounced(t *testing.T) {
 	require.Len(t, h.notes, 1)
 	require.Contains(t, h.notes[0], "6m40")
 
-	require.Nil(t, announced(json.RawMessage(`{"seconds":"soon"}`)), "another version's, that is not understood")
+	require.Nil(t, underway.Announced(json.RawMessage(`{"seconds":"soon"}`)), "another version's, that is not understood")
 }
 
 // Of a backup that followed another, only what changed was copied; compaction copies more than what was written.

@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/restore"
+	"github.com/tisnap/tisnap/pkg/underway"
 )
 
 // restoreDoc is the output of `tisnap restore`.
@@ -42,7 +43,7 @@ func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreD
 		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Processes: r.Before, Volumes: len(r.Volumes),
 		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(err),
 		Stores:   r.Stores,
-		Expected: announced(r.Expected),
+		Expected: underway.Announced(r.Expected),
 	}
 	if h.VolumeSettings = report.SettingsOf(specsOf(r.Volumes)); h.VolumeSettings != nil {
 		h.VolumeSettings.FastRestore, h.VolumeSettings.InitializationMiB = opts.FastRestore, opts.InitializationMiB

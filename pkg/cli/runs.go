@@ -16,6 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/runs"
+	"github.com/tisnap/tisnap/pkg/underway"
 )
 
 func (a *app) runsCommand() *cobra.Command {
@@ -119,7 +120,7 @@ func shown(r *runs.Run) string {
 type runDoc struct {
 	header
 	runs.Run
-	Progress *runProgress `json:"progress,omitempty"`
+	Progress *underway.Progress `json:"progress,omitempty"`
 }
 
 func newRunDoc(r *runs.Run, now time.Time) *runDoc {
@@ -220,7 +221,7 @@ func (d *runDoc) table(w io.Writer, v view) error {
 			v.text(*d.RenewedAt))
 	}
 	if d.Progress != nil {
-		d.Progress.print(w, d.Step, v)
+		printProgress(w, d.Progress, d.Step, v)
 	}
 	if d.ResolvedBy != "" {
 		fmt.Fprintf(w, "its process died, and tisnap resolve finished it in run %s\n", oneLine(d.ResolvedBy))

@@ -15,10 +15,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/report/htmlreport"
+	"github.com/tisnap/tisnap/pkg/underway"
 )
 
 // maxReports is how many runs of a backup a page shows.
@@ -206,11 +208,14 @@ func progress(lock *lockState, records []phase.Record, now time.Time) g.Node {
 		status = badge("no sign of life since "+when(lock.record.RenewedAt), "bad")
 	default:
 		add("running for", age(lock.record.AcquiredAt, now))
-		for _, f := range ahead(records, lock.record.AcquiredAt, now) {
-			add(f[0], f[1])
+		if len(records) > 0 {
+			p := underway.Of(lock.about.Operation, records, "", records[0].Time, now)
+			for _, f := range outlook(&p) {
+				add(f[0], f[1])
+			}
 		}
 	}
-	phases, rows := phasesOf(lock.operation()), g.Group{}
+	phases, rows := underway.Phases(journal.Operation(lock.operation())), g.Group{}
 	for _, s := range steps(records) {
 		end, class := s.end, ""
 		if end.IsZero() {

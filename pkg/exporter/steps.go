@@ -1,15 +1,12 @@
 package exporter
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
-	"github.com/tisnap/tisnap/pkg/backup"
-	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
-	"github.com/tisnap/tisnap/pkg/restore"
+	"github.com/tisnap/tisnap/pkg/underway"
 )
 
 // maxSteps bounds the steps shown: a run has about twenty, and each attempt at the hold repeats some.
@@ -29,34 +26,20 @@ func lastRecord(records []phase.Record) phase.Record {
 	return records[len(records)-1]
 }
 
-// phasesOf names the phase of each step of a kind of run.
-func phasesOf(of report.Operation) map[string]string {
-	restored, resolved := restore.Outline()
-	outline := map[report.Operation][]phase.Outline{
-		report.Backup: backup.Outline(), report.Restore: restored, report.Resolve: resolved,
-	}[of]
-	phases := make(map[string]string, len(outline))
-	for _, o := range outline {
-		phases[o.Name] = o.Phase
-	}
-	return phases
-}
-
-// ahead is what the run announced about its time, and what that means now; nothing for a run that announced none.
-func ahead(records []phase.Record, began, now time.Time) (facts [][2]string) {
-	var e report.Expected
-	if json.Unmarshal(journal.ReadFacts(records).Expected, &e) != nil || e.Seconds <= 0 {
+// outlook is what the run announced about its time, and what that means now; nothing for a run that announced none.
+func outlook(p *underway.Progress) (facts [][2]string) {
+	e := p.Expected
+	if e == nil {
 		return nil
 	}
-	took := now.Sub(began).Seconds()
 	facts = append(facts, [2]string{"expected", fmt.Sprintf("%s (%s to %s), by %s", report.Duration(e.Seconds),
 		report.Duration(e.LowSeconds), report.Duration(e.HighSeconds), e.Model)})
-	if took > e.HighSeconds {
+	if p.ETA == nil {
 		return append(facts, [2]string{"ends", "it takes longer than expected"})
 	}
 	return append(facts,
-		[2]string{"elapsed", report.Percent(min(took/e.Seconds, 0.99)) + " of the expected time"},
-		[2]string{"ends", "about " + when(began.Add(time.Duration(e.Seconds*float64(time.Second))))})
+		[2]string{"elapsed", report.Percent(min(p.Seconds/e.Seconds, 0.99)) + " of the expected time"},
+		[2]string{"ends", "about " + when(*p.ETA)})
 }
 
 // steps returns the steps that began, in order; a step that is repeated or undone has a row for each time.

@@ -43,7 +43,7 @@ func layers() [][]string {
 		{"resolve"}, // a restore's phase "resolve data" is the use case resolve
 		{"backup", "restore", "gc"},
 		{"ui", "report"},
-		{"history", "estimate", "notify", "metrics"},
+		{"history", "estimate", "notify", "metrics", "underway"},
 		{"exporter"},
 		{"brcompat", "cli"},
 		{"testbed/awsenv", "testbed/flashstore", "testbed/plane", "testbed/pod", "testbed/shipped", "testbed/workload"},
