@@ -106,11 +106,12 @@ func (a *app) describe(ctx context.Context, id cluster.BackupID, verifyKey strin
 		BackupTS: m.BackupTS, CreatedAt: m.CreatedAt, SealedAt: m.SealedAt, Snapshots: m.Snapshots,
 		EarlyApply: earlyApplyOf(m),
 	}
-	return doc, doc.readReports(ctx, store)
+	return doc, doc.readReports(ctx, store, m.Run)
 }
 
-// readReports adds the reports of the runs that succeeded. A backup is restorable without one.
-func (d *describeDoc) readReports(ctx context.Context, store objstore.Store) error {
+// readReports adds the reports of the run that made the backup, and of the restores that succeeded. A backup is
+// restorable without one.
+func (d *describeDoc) readReports(ctx context.Context, store objstore.Store, made cluster.RunID) error {
 	found, err := history.Open(store).Reports(ctx, d.Backup)
 	if err != nil {
 		return err
@@ -118,9 +119,9 @@ func (d *describeDoc) readReports(ctx context.Context, store objstore.Store) err
 	for _, r := range found {
 		switch {
 		case r.Outcome != phase.Done:
-		case r.Operation == report.Backup:
+		case r.Run == made:
 			d.Report = r
-		default:
+		case r.Operation != report.Backup: // a backup's may be of one that was deleted before its name was used again
 			d.Restores = append(d.Restores, r)
 		}
 	}

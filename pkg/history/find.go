@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
@@ -78,21 +79,36 @@ func (r *Reader) reports(
 	out := make([]*report.Report, len(keys))
 	err := parallel.Each(ctx, maxReads, keys, func(ctx context.Context, i int, key string) (err error) {
 		out[i], err = r.Report(ctx, key)
+		if failure.Is(err, failure.NotFound) {
+			return nil // gc has deleted it meanwhile
+		}
 		return err
 	})
-	slices.SortStableFunc(out, func(a, b *report.Report) int {
-		if a == nil || b == nil { // only after an error
-			return 0
-		}
-		if (a.Operation == report.Backup) != (b.Operation == report.Backup) {
-			if a.Operation == report.Backup {
-				return -1
-			}
-			return 1
-		}
+	if err != nil {
+		return nil, err
+	}
+	out = slices.DeleteFunc(out, func(r *report.Report) bool { return r == nil })
+	slices.SortFunc(out, func(a, b *report.Report) int {
 		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Run, b.Run))
 	})
-	return out, err
+	if i := own(out); i > 0 {
+		first := out[i]
+		out = slices.Insert(slices.Delete(out, i, i+1), 0, first)
+	}
+	return out, nil
+}
+
+// own is the index of the backup's own report, among those of all runs under its name, the oldest first: tries of it may
+// have failed, and the name may have been deleted and used again. It is the newest that succeeded, else the newest; -1 if
+// there is none.
+func own(reports []*report.Report) int {
+	at := -1
+	for i, r := range reports {
+		if r.Operation == report.Backup && (at < 0 || r.Outcome == phase.Done || reports[at].Outcome != phase.Done) {
+			at = i
+		}
+	}
+	return at
 }
 
 // identify returns the backup and run to which a name refers.

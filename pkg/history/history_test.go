@@ -218,6 +218,29 @@ func TestFind_ByBackupOrByRun(t *testing.T) {
 	}
 }
 
+// Under a name there may be tries that failed, and a backup that was deleted before the name was used again: its report is
+// that of the newest that succeeded.
+func TestFind_NameUsedAgain_OwnReportIsTheNewestThatSucceeded(t *testing.T) {
+	t.Parallel()
+	store := filled(t)
+	c := catalog.Catalog{Store: store.Store}
+	add := func(run cluster.RunID, hours int, outcome phase.Outcome) {
+		r := made(report.Backup, run, "b1", epoch.Add(time.Duration(hours)*time.Hour), outcome)
+		require.NoError(t, c.PutReport(t.Context(), "b1", run, encoded(t, r)))
+	}
+	add("failed-before", -1, phase.Failed)
+	add("again", 5, phase.Done)
+	add("failed-after", 6, phase.Failed)
+	found, err := history.Open(store).Find(t.Context(), "b1")
+	require.NoError(t, err)
+	var names []cluster.RunID
+	for _, r := range found.Reports {
+		names = append(names, r.Run)
+	}
+	require.Equal(t, []cluster.RunID{"again", "failed-before", "run-b1", "run-r", "failed-after"}, names)
+	require.EqualValues(t, "again", found.Report().Run)
+}
+
 func TestFind_Typo_HintNamesTheNearest(t *testing.T) {
 	t.Parallel()
 	_, err := history.Open(filled(t)).Find(t.Context(), "run-g")
