@@ -166,7 +166,11 @@ func TestBackup_DryRunByTheEnvironment_Warns(t *testing.T) {
 	var doc struct{ Warnings []string }
 	require.NoError(t, json.Unmarshal([]byte(e.stdout), &doc))
 	require.Equal(t, []string{warning}, doc.Warnings)
+	e = p.run(t, "prune", "--storage", whole, "--keep-last", "1")
+	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	require.Contains(t, e.stderr, "TISNAP_DRY_RUN makes this a dry run: no prune is done")
 	e = p.run(t, "backup", prod.String(), "--storage", whole, "--dry-run=false")
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	require.NotContains(t, e.stderr, "dry run")
 	require.Contains(t, e.stdout, "is sealed at ts")
 }

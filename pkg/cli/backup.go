@@ -177,7 +177,9 @@ func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
 			return work{}, err
 		}
 		return work{
-			id: opts.Run, store: deps.Store,
+			id: opts.Run, store: deps.Store, request: journal.About{
+				Operation: journal.Backup, Cluster: opts.Cluster, Backup: opts.Backup, Request: opts.Request(),
+			},
 			plan: func(ctx context.Context) (document, error) {
 				source, err := backup.Plan(ctx, deps, opts)
 				if err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/tracing"
 	"github.com/tisnap/tisnap/pkg/tracing/otlp"
@@ -19,6 +20,8 @@ type work struct {
 	// id is the run's, store where its journal is: for --wait=false, and for a dry run of one that would be resumed.
 	id    cluster.RunID
 	store objstore.Store
+	// request is what a resumed run must have been begun with.
+	request journal.About
 }
 
 // operate connects, then prints the plan (--dry-run) or does the work and prints its result. Progress has ended before
@@ -43,9 +46,6 @@ func (a *app) operate(
 	}
 	defer conn.close()
 	conn.say = func(text string) { s.log.Warn(text) }
-	if warning := dryByEnv(cmd); warning != "" {
-		conn.say(warning)
-	}
 	ctx, endTrace, err := a.trace(cmd, s)
 	if err != nil {
 		return err

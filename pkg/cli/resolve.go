@@ -142,7 +142,9 @@ func (a *app) resolve(cmd *cobra.Command, f resolveFlags, arg string) error {
 			return work{}, err
 		}
 		return work{
-			id: opts.Run, store: deps.Store,
+			id: opts.Run, store: deps.Store, request: journal.About{
+				Operation: journal.Resolve, Cluster: opts.Target, Backup: opts.Backup, Request: opts.ResolveRequest(),
+			},
 			plan: func(ctx context.Context) (document, error) {
 				plan, err := restore.PlanResolve(ctx, deps, opts)
 				if err != nil {

@@ -143,7 +143,9 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 				journals = nil
 			}
 			return work{
-				id: opts.Run, store: journals,
+				id: opts.Run, store: journals, request: journal.About{
+					Operation: journal.Restore, Cluster: opts.Target, Backup: opts.Backup, Request: opts.Request(),
+				},
 				plan: func(ctx context.Context) (document, error) {
 					plan, err := restore.MakePlan(ctx, deps, opts)
 					if err != nil {

@@ -37,7 +37,7 @@ func (d *resumePlanDoc) table(w io.Writer, _ view) error {
 func (d *resumePlanDoc) names() []string { return []string{"run/" + string(d.Run)} }
 
 // resumePlan is what a dry run prints of a run that the command would resume; nil if it would begin a new one. It is a
-// Conflict while a process of that run lives, as the command without --dry-run would find.
+// Conflict if that run has another request, or a process of it lives, as the command without --dry-run would find.
 func (w *work) resumePlan(ctx context.Context, note func(string)) (document, error) {
 	if w.store == nil {
 		return nil, nil
@@ -50,6 +50,9 @@ func (w *work) resumePlan(ctx context.Context, note func(string)) (document, err
 		return nil, err
 	case !r.History.Unfinished():
 		return nil, nil // the command says what is wrong with it
+	}
+	if err := r.About.SameRequest(r.ID, &w.request); err != nil {
+		return nil, err
 	}
 	if r.State == runs.Running {
 		found, err := runlock.Observe(ctx, w.store, r.Cluster,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -67,6 +68,9 @@ you choose, and brings all stores to one consistent state at the backup ts.`,
 				return usage(cmd, err)
 			}
 			a.shutdown.configure(a.global.grace, a.machine())
+			if warning := dryByEnv(cmd); warning != "" {
+				a.warn(errors.New(warning))
+			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

@@ -37,6 +37,10 @@ func TestDryRunAfterAKill_AnnouncesThatTheRunIsResumed(t *testing.T) {
 	require.Equal(t, lock.Owner.Run, planned.doc.Run)
 	require.Equal(t, before, p.Bed().MutatingCalls())
 
+	other := p.restore(t, name, "--dry-run", "--run-id", string(lock.Owner.Run), "--volume-iops", "5000")
+	require.Equal(t, exitConflict, other.code, other.String())
+	require.Contains(t, other.stderr, "another request", "the command would refuse it, too")
+
 	e := p.restore(t, name)
 	require.Zero(t, e.code, e.String())
 	require.Equal(t, planned.doc.Run, e.doc.Run)
