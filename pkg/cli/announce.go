@@ -112,6 +112,9 @@ func about(cmd *cobra.Command, err error) *report.Report {
 		},
 	}
 	arg, namespace := cmd.Flags().Arg(0), cmd.Flag("namespace").Value.String()
+	if latest := cmd.Flag(latestIs); latest != nil && latest.Value.String() != "" {
+		arg = latest.Value.String()
+	}
 	if cmd.Name() == "restore" || cmd.Name() == "delete" {
 		r.Backup = cluster.BackupID(arg)
 	}

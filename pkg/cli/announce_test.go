@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/exporter/exportertest"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/outbound"
 )
 
@@ -75,4 +79,28 @@ func quickly(t *testing.T, patience time.Duration, args ...string) (ExitCode, st
 	streams := Streams{Out: new(bytes.Buffer), Err: &stderr, limits: outbound.Limits{Total: time.Minute, Answer: patience, Wait: time.Millisecond}}
 	code := Run(t.Context(), args, streams, Version{Version: "v1.2.3", Commit: "abc"})
 	return code, stderr.String()
+}
+
+// A restore of the latest backup that fails before it has a report is announced by the name that was chosen.
+func TestAnnounce_RestoreOfTheLatest_NamesTheChosenBackup(t *testing.T) {
+	t.Parallel()
+	storage := "file://" + t.TempDir()
+	store, err := objstore.Open(t.Context(), storage, objstore.Config{})
+	require.NoError(t, err)
+	fill := exportertest.New(t.Context(), store)
+	fill.Sealed("b1", cluster.Name{Namespace: "tidb", Name: "prod"}, "r1", time.Now().Add(-2*time.Hour))
+	fill.Sealed("b2", cluster.Name{Namespace: "tidb", Name: "prod"}, "r2", time.Now().Add(-time.Hour))
+	require.NoError(t, fill.Err())
+	subjects := make(chan string, 4)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var event struct{ Subject string }
+		_ = json.NewDecoder(r.Body).Decode(&event)
+		subjects <- event.Subject
+	}))
+	t.Cleanup(receiver.Close)
+	code, stderr := quickly(t, 20*time.Second,
+		"restore", "latest", "--to", "tidb/copy", "--storage", storage, "--kubeconfig", "/no/such/file", "--notify", receiver.URL)
+	require.NotZero(t, code)
+	require.Contains(t, stderr, "latest is backup b2")
+	require.Equal(t, "b2", <-subjects)
 }
