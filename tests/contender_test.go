@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,12 @@ func TestBackup_OfANameWhoseRunLives_IsRefusedByOneLineAndLeavesNoTrace(t *testi
 	require.Contains(t, e.line("error: "), "run ")
 	require.Equal(t, 1, strings.Count(e.stderr, "error: "))
 	require.Empty(t, objectKeys(t, store, manifest.ReportsPrefix))
+	var doc struct{ Run string }
+	e = p.run(t, append(backup, "--lock-wait", "0s", "-o", "json")...)
+	require.Equal(t, cli.ExitCode(6), e.code, e.stderr)
+	require.NoError(t, json.Unmarshal([]byte(e.stdout), &doc))
+	require.NotEmpty(t, doc.Run)
+	require.NotContains(t, strings.Join(before, " "), doc.Run, "the run that has the lock did not fail")
 	for _, key := range objectKeys(t, store, "") {
 		if strings.HasPrefix(key, manifest.RunsPrefix) {
 			run, _, _ := strings.Cut(strings.TrimPrefix(key, manifest.RunsPrefix), "/")

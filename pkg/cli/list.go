@@ -149,7 +149,7 @@ func (d *listDoc) table(w io.Writer, v view) error {
 	t := newTable(v.heading("BACKUP TIME"), "NAME", "CLUSTER", "STATE", "SIZE", "STORES", "SNAPSHOTS", "AGE",
 		"BACKUP-TS", "DATA", "VERSION", "RUN", "TAGS")
 	t.more = []string{"BACKUP-TS", "DATA", "VERSION", "RUN", "TAGS"}
-	t.drop = []string{"SNAPSHOTS", "STORES", "AGE", "SIZE", "CLUSTER", v.heading("BACKUP TIME"), "STATE"}
+	t.drop = []string{"SNAPSHOTS", "STORES", "AGE", "SIZE", "CLUSTER", v.heading("BACKUP TIME")}
 	for _, e := range d.Items {
 		of, at, ts, age, data := "", "", "", "", ""
 		if e.Cluster != (cluster.Name{}) {

@@ -68,3 +68,12 @@ func TestView_Times(t *testing.T) {
 	require.Equal(t, ExitDone, code, stderr)
 	require.Equal(t, "no backups\n", out)
 }
+
+func TestView_Local_IsTheZoneOfThisMachine(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 26, 1, 0, 0, 0, time.FixedZone("far", 5*3600))
+	require.Same(t, time.Local, view{local: true}.in(at).Location())
+	require.Equal(t, "BACKUP TIME (LOCAL)", view{local: true}.heading("BACKUP TIME"))
+	require.Equal(t, "2026-11-25 20:00:00", view{}.cell(at))
+	require.Equal(t, "BACKUP TIME (UTC)", view{}.heading("BACKUP TIME"))
+}

@@ -232,8 +232,8 @@ func manyRuns(b testing.TB, n int) *delayed {
 // requests alone take at S3's latency, 64 at a time, as pages of a listing follow each other.
 func BenchmarkFirstScrape(b *testing.B) {
 	runs := 10_000
-	if os.Getenv("TISNAP_BENCH_RUNS") != "" {
-		_, err := fmt.Sscan(os.Getenv("TISNAP_BENCH_RUNS"), &runs)
+	if os.Getenv("TISNAP_TEST_BENCH_RUNS") != "" {
+		_, err := fmt.Sscan(os.Getenv("TISNAP_TEST_BENCH_RUNS"), &runs)
 		require.NoError(b, err)
 	}
 	store := manyRuns(b, runs)

@@ -132,6 +132,7 @@ func TestPage_ClustersThatOnlyFailed(t *testing.T) {
 	s.Report(exportertest.Restore("b", copied, "r1", now.Add(-3*time.Hour)))
 	s.Report(failed)
 	s.Report(exportertest.Failed(typo, "r3", now.Add(-40*24*time.Hour)))
+	s.Sealed("kept", cluster.Name{Namespace: "tidb", Name: "retired"}, "r4", now.Add(-40*24*time.Hour))
 	require.NoError(t, s.Err())
 	x := exporter.New(store, exporter.Options{})
 	require.NoError(t, x.Refresh(t.Context()))
@@ -141,6 +142,7 @@ func TestPage_ClustersThatOnlyFailed(t *testing.T) {
 	metrics := get(t, x, "/metrics").Body.String()
 	require.Contains(t, metrics, `cluster="dr/copy"`)
 	require.NotContains(t, metrics, `cluster="tidb/nosuch"`)
+	require.Contains(t, metrics, `cluster="tidb/retired"`, "it has a backup")
 }
 
 // No request changes anything, and no other web site can make a browser show or read the page.
