@@ -98,9 +98,9 @@ func (r *Reader) reports(
 	return out, nil
 }
 
-// own is the index of the backup's own report, among those of all runs under its name, the oldest first: tries of it may
-// have failed, and the name may have been deleted and used again. It is the newest that succeeded, else the newest; -1 if
-// there is none.
+// own is the index of the backup's own report among those of all runs under its name, the oldest first: tries of it
+// may have failed, and the name may have been deleted and used again. It is the newest that succeeded, else the newest;
+// -1 if there is none.
 func own(reports []*report.Report) int {
 	at := -1
 	for i, r := range reports {
