@@ -5,6 +5,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fleet"
 	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/metrics"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -17,70 +18,70 @@ const gib = 1 << 30
 const maxWarnings = 1000
 
 // collect makes the metrics of a state. Their number is bounded: about 150 for each cluster shown.
-func (x *Exporter) collect(s *state) *metrics.Set {
+func (x *Exporter) collect(s *fleet.State) *metrics.Set {
 	set := metrics.NewSet()
-	clusters, dropped := s.ordered(x.options.MaxClusters)
+	clusters, dropped := s.Ordered(x.options.MaxClusters)
 	set.Add("tisnap_build_info", 1, x.options.Version, runtime.Version())
 	set.Add("tisnap_exporter_clusters_dropped", float64(dropped))
-	set.Add("tisnap_exporter_unreadable_runs", float64(s.problems))
+	set.Add("tisnap_exporter_unreadable_runs", float64(len(s.Unreadable)))
 	for _, c := range clusters {
-		name := c.name.String()
+		name := c.Name.String()
 		addBackups(set, name, c)
 		x.addCost(set, name, c)
-		for _, op := range operations() {
+		for _, op := range fleet.Operations() {
 			addRuns(set, name, op, c)
 		}
-		lock := s.locks[c.name]
-		set.AddBool("tisnap_lock_held", lock != nil && lock.alive, name)
-		set.AddBool("tisnap_cluster_held", s.held(c), name)
-		if lock != nil && lock.alive {
-			o := lock.record.Owner
+		lock := s.Locks[c.Name]
+		set.AddBool("tisnap_lock_held", lock != nil && lock.Alive, name)
+		set.AddBool("tisnap_cluster_held", s.Held(c), name)
+		if lock != nil && lock.Alive {
+			o := lock.Record.Owner
 			set.Add("tisnap_lock_info", 1, name, string(o.Run), o.Command, o.Host)
 		}
 	}
 	return set
 }
 
-func addBackups(set *metrics.Set, name string, c *clusterState) {
+func addBackups(set *metrics.Set, name string, c *fleet.Cluster) {
 	for _, state := range []catalog.State{
 		catalog.StateSealed, catalog.StateUnsealed, catalog.StateRemoving, catalog.StateDamaged,
 	} {
-		set.Add("tisnap_backups", float64(c.states[state]), name, string(state))
+		set.Add("tisnap_backups", float64(c.States[state]), name, string(state))
 	}
-	set.Add("tisnap_snapshots", float64(c.snapshots), name)
-	set.Add("tisnap_snapshots_full_size_bytes", float64(c.sizeGiB)*gib, name)
-	if c.sealed == nil {
+	set.Add("tisnap_snapshots", float64(c.Snapshots), name)
+	set.Add("tisnap_snapshots_full_size_bytes", float64(c.SizeGiB)*gib, name)
+	if c.Sealed == nil {
 		return
 	}
-	set.AddTime("tisnap_backup_last_sealed_timestamp_seconds", c.sealed.SealedAt, name)
-	set.Add("tisnap_backup_last_size_bytes", float64(c.sealed.SizeGiB)*gib, name)
-	if c.sealed.BackupTS != 0 {
-		set.AddTime("tisnap_backup_last_recovery_point_timestamp_seconds", c.sealed.BackupTS.Time(), name)
+	set.AddTime("tisnap_backup_last_sealed_timestamp_seconds", c.Sealed.SealedAt, name)
+	set.Add("tisnap_backup_last_size_bytes", float64(c.Sealed.SizeGiB)*gib, name)
+	if c.Sealed.BackupTS != 0 {
+		set.AddTime("tisnap_backup_last_recovery_point_timestamp_seconds", c.Sealed.BackupTS.Time(), name)
 	}
-	if c.sealed.DataBytes > 0 {
-		set.Add("tisnap_backup_last_data_bytes", float64(c.sealed.DataBytes), name)
+	if c.Sealed.DataBytes > 0 {
+		set.Add("tisnap_backup_last_data_bytes", float64(c.Sealed.DataBytes), name)
 	}
 }
 
 // addCost adds the range of what the snapshots cost. The snapshots of a volume share unchanged blocks, and only AWS's
 // bill shows how many: at least the largest backup is stored, at most all of each.
-func (x *Exporter) addCost(set *metrics.Set, name string, c *clusterState) {
+func (x *Exporter) addCost(set *metrics.Set, name string, c *fleet.Cluster) {
 	price := x.options.Prices.MonthOfGB()
-	if price == nil || c.snapshots == 0 {
+	if price == nil || c.Snapshots == 0 {
 		return
 	}
-	set.Add("tisnap_snapshots_month_cost_usd", float64(c.largestBytes)/gib**price, name, "low")
-	set.Add("tisnap_snapshots_month_cost_usd", float64(c.dataBytes)/gib**price, name, "high")
+	set.Add("tisnap_snapshots_month_cost_usd", float64(c.LargestBytes)/gib**price, name, "low")
+	set.Add("tisnap_snapshots_month_cost_usd", float64(c.DataBytes)/gib**price, name, "high")
 }
 
-func addRuns(set *metrics.Set, name string, op report.Operation, c *clusterState) {
+func addRuns(set *metrics.Set, name string, op report.Operation, c *fleet.Cluster) {
 	for _, outcome := range []string{string(phase.Done), string(phase.Failed), "running", "died"} {
-		set.Add("tisnap_runs", float64(c.count[op][outcome]), name, string(op), outcome)
+		set.Add("tisnap_runs", float64(c.Count[op][outcome]), name, string(op), outcome)
 	}
 	for k := failure.Unknown; k <= failure.Corrupt; k++ {
-		set.Add("tisnap_run_failures", float64(c.kinds[op][k.String()]), name, string(op), k.String())
+		set.Add("tisnap_run_failures", float64(c.Kinds[op][k.String()]), name, string(op), k.String())
 	}
-	if last := c.last[op]; last != nil {
+	if last := c.Last[op]; last != nil {
 		set.AddReport(asReport(last))
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/estimate"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fleet"
 	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/metrics"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -41,16 +42,16 @@ func (o Options) complete() Options {
 
 // Exporter reads a storage and serves its content. It is safe for concurrent use.
 type Exporter struct {
-	store    objstore.Store
-	options  Options
-	history  *history.Reader
-	journals *journals
-	first    chan struct{} // closed once the storage has been read
+	store   objstore.Store
+	options Options
+	history *history.Reader
+	fleet   *fleet.Reader
+	first   chan struct{} // closed once the storage has been read
 
 	refreshing sync.Mutex // one read at a time
 
 	mu       sync.Mutex
-	current  *state
+	current  *fleet.State
 	set      *metrics.Set // of current
 	failed   error        // of the last read
 	duration time.Duration
@@ -58,9 +59,9 @@ type Exporter struct {
 
 // New makes an exporter; it reads nothing yet.
 func New(store objstore.Store, o Options) *Exporter {
+	h := history.Open(store)
 	return &Exporter{
-		store: store, options: o.complete(), history: history.Open(store), journals: newJournals(store),
-		first: make(chan struct{}),
+		store: store, options: o.complete(), history: h, fleet: fleet.Open(store, h), first: make(chan struct{}),
 	}
 }
 
@@ -88,7 +89,7 @@ func (x *Exporter) Refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(10*x.options.Interval, 10*time.Minute))
 	defer cancel()
 	start := time.Now()
-	next, err := x.readAll(ctx, start)
+	next, err := x.fleet.Read(ctx, start)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.failed = err
@@ -105,20 +106,8 @@ func (x *Exporter) Refresh(ctx context.Context) error {
 	return x.set.Err()
 }
 
-func (x *Exporter) readAll(ctx context.Context, now time.Time) (*state, error) {
-	read, err := x.history.All(ctx, time.Time{})
-	if err != nil {
-		return nil, err
-	}
-	locks, problems, err := x.readLocks(ctx, now)
-	if err != nil {
-		return nil, err
-	}
-	return newState(now, read, locks, problems), nil
-}
-
 // latest returns what was read last. It waits for the first read until ctx ends.
-func (x *Exporter) latest(ctx context.Context) (*state, error) {
+func (x *Exporter) latest(ctx context.Context) (*fleet.State, error) {
 	select {
 	case <-x.first:
 	case <-ctx.Done():
@@ -140,7 +129,7 @@ func (x *Exporter) Collect(ch chan<- prometheus.Metric) {
 	about := metrics.NewSet()
 	about.AddBool("tisnap_exporter_last_refresh_success", current != nil && failed == nil)
 	if current != nil {
-		about.AddTime("tisnap_exporter_last_refresh_timestamp_seconds", current.read)
+		about.AddTime("tisnap_exporter_last_refresh_timestamp_seconds", current.Read)
 		about.Add("tisnap_exporter_last_refresh_duration_seconds", duration.Seconds())
 		set.Collect(ch)
 	}

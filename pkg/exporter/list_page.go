@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fleet"
 	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
@@ -26,11 +27,11 @@ const (
 )
 
 // listPage has a card per cluster, then the backups, the newest first; ?q= searches names, clusters, runs and states.
-func (x *Exporter) listPage(r *http.Request, s *state) (content, error) {
+func (x *Exporter) listPage(r *http.Request, s *fleet.State) (content, error) {
 	question := failure.Line(r.URL.Query().Get("q"))
 	question = question[:min(len(question), maxQuestion)]
 	number, _ := strconv.Atoi(r.URL.Query().Get("page")) // anything else is the first
-	found := s.search(strings.ToLower(strings.TrimSpace(question)))
+	found := matching(s.Backups, strings.ToLower(strings.TrimSpace(question)))
 	pages := max((len(found)+maxRows-1)/maxRows, 1)
 	number = min(max(number, 1), pages)
 	nodes := []g.Node{
@@ -67,13 +68,13 @@ func search(question string) g.Node {
 		h.Button(h.Type("submit"), g.Text("Search")))
 }
 
-// search returns the backups whose names contain the words; all of them without words.
-func (s *state) search(question string) []catalog.Entry {
+// matching returns the backups whose names contain the words; all of them without words.
+func matching(backups []catalog.Entry, question string) []catalog.Entry {
 	if question == "" {
-		return s.backups
+		return backups
 	}
 	var found []catalog.Entry
-	for _, e := range s.backups {
+	for _, e := range backups {
 		if strings.Contains(strings.ToLower(fmt.Sprintf("%s %s %s %s %s", e.ID, e.Cluster, e.Run, e.State, e.Version)),
 			question) {
 			found = append(found, e)
@@ -83,21 +84,21 @@ func (s *state) search(question string) []catalog.Entry {
 }
 
 // cards are the clusters with their newest backup, the current run, and how long the last runs took.
-func (x *Exporter) cards(s *state) g.Node {
-	clusters, more := s.ordered(maxCards)
+func (x *Exporter) cards(s *fleet.State) g.Node {
+	clusters, more := s.Ordered(maxCards)
 	if len(clusters) == 0 {
 		return nil
 	}
 	cards := g.Group{}
 	for _, c := range clusters {
-		if c.name == (cluster.Name{}) {
+		if c.Name == (cluster.Name{}) {
 			continue // unreadable backups: they are in the list
 		}
 		cards = append(cards,
-			h.Li(h.H3(g.Text(short(c.name.String())), g.Text(" "), clusterBadge(s, c)), newest(s, c), underWay(s, c),
+			h.Li(h.H3(g.Text(short(c.Name.String())), g.Text(" "), clusterBadge(s, c)), newest(s, c), underWay(s, c),
 				h.Div(h.Class("sparks"),
-					sparkline("hold", "hold", c.backups, func(r *history.Run) float64 { return r.HoldSeconds }),
-					sparkline("duration", "", c.backups, func(r *history.Run) float64 { return r.Seconds }))))
+					sparkline("hold", "hold", c.Done, func(r *history.Run) float64 { return r.HoldSeconds }),
+					sparkline("duration", "", c.Done, func(r *history.Run) float64 { return r.Seconds }))))
 	}
 	out := g.Group{h.Section(h.Aria("label", "Clusters"), h.Ul(h.Class("clusters"), cards))}
 	if more > 0 {
@@ -106,46 +107,46 @@ func (x *Exporter) cards(s *state) g.Node {
 	return out
 }
 
-func clusterBadge(s *state, c *clusterState) g.Node {
-	lock := s.locks[c.name]
-	live := lock != nil && lock.alive
+func clusterBadge(s *fleet.State, c *fleet.Cluster) g.Node {
+	lock := s.Locks[c.Name]
+	live := lock != nil && lock.Alive
 	switch {
-	case s.held(c) && !live:
+	case s.Held(c) && !live:
 		return badge("held, no live run", "bad")
 	case live:
 		return badge("running", "warn")
-	case c.restoredOnly() && c.lastFailed(report.Restore, report.Resolve):
+	case c.RestoredOnly() && c.LastFailed(report.Restore, report.Resolve):
 		return badge("restore failed", "bad")
-	case c.restoredOnly():
+	case c.RestoredOnly():
 		return badge("restored", "good")
-	case c.sealed == nil:
+	case c.Sealed == nil:
 		return badge("no sealed backup", "bad")
-	case c.lastFailed(report.Backup):
+	case c.LastFailed(report.Backup):
 		return badge("last backup failed", "bad")
 	}
 	return badge("idle", "good")
 }
 
-func newest(s *state, c *clusterState) g.Node {
-	if c.restoredOnly() {
+func newest(s *fleet.State, c *fleet.Cluster) g.Node {
+	if c.RestoredOnly() {
 		return h.P(g.Text("The target of a restore; it has never been backed up."))
 	}
-	if c.sealed == nil {
+	if c.Sealed == nil {
 		return h.P(g.Text("No sealed backup: nothing to restore."))
 	}
-	return h.P(g.Text("Last sealed "), g.El("strong", g.Text(age(c.sealed.SealedAt, s.read)+" ago")), g.Text(": "),
-		backupLink(string(c.sealed.ID)))
+	return h.P(g.Text("Last sealed "), g.El("strong", g.Text(age(c.Sealed.SealedAt, s.Read)+" ago")), g.Text(": "),
+		backupLink(string(c.Sealed.ID)))
 }
 
-func underWay(s *state, c *clusterState) g.Node {
-	lock := s.locks[c.name]
-	if lock == nil || !lock.alive {
+func underWay(s *fleet.State, c *fleet.Cluster) g.Node {
+	lock := s.Locks[c.Name]
+	if lock == nil || !lock.Alive {
 		return nil
 	}
-	return h.P(g.Text(short(lock.record.Owner.Command)+" running: "), runLink(string(lock.record.Owner.Run)))
+	return h.P(g.Text(short(lock.Record.Owner.Command)+" running: "), runLink(string(lock.Record.Owner.Run)))
 }
 
-func table(s *state, entries []catalog.Entry) g.Node {
+func table(s *fleet.State, entries []catalog.Entry) g.Node {
 	rows := g.Group{}
 	for i := range entries {
 		e := &entries[i]
@@ -156,7 +157,7 @@ func table(s *state, entries []catalog.Entry) g.Node {
 		if e.SizeGiB > 0 {
 			size = report.Bytes(e.SizeGiB * gib)
 		}
-		if run := s.made(e.Run); run != nil {
+		if run := s.Made(e.Run); run != nil {
 			took = report.Duration(run.Seconds)
 			if run.HoldSeconds > 0 {
 				hold = report.Duration(run.HoldSeconds)
@@ -164,7 +165,7 @@ func table(s *state, entries []catalog.Entry) g.Node {
 		}
 		rows = append(rows,
 			h.Tr(h.Th(h.Scope("row"), backupLink(string(e.ID))), h.Td(g.Text(short(of))), h.Td(stateBadge(e.State)),
-				num(age(e.CreatedAt, s.read)), num(size), num(strconv.Itoa(e.Snapshots)), num(hold), num(took)))
+				num(age(e.CreatedAt, s.Read)), num(size), num(strconv.Itoa(e.Snapshots)), num(hold), num(took)))
 	}
 	return scroll("Backups",
 		h.Table(h.THead(h.Tr(column("backup", ""), column("cluster", ""), column("state", ""), column("age", "num"),
@@ -200,10 +201,10 @@ func pager(question string, number, pages int) g.Node {
 const maxRuns = 20
 
 // restores lists the newest restores and resolves, whatever became of them.
-func restores(s *state, question string) g.Node {
+func restores(s *fleet.State, question string) g.Node {
 	rows := g.Group{}
-	for i := len(s.runs) - 1; i >= 0 && len(rows) < maxRuns; i-- {
-		r := &s.runs[i]
+	for i := len(s.Runs) - 1; i >= 0 && len(rows) < maxRuns; i-- {
+		r := &s.Runs[i]
 		text := strings.ToLower(fmt.Sprintf("%s %s %s", r.Run, r.Cluster, r.Backup))
 		if r.Operation == report.Backup || !strings.Contains(text, strings.ToLower(strings.TrimSpace(question))) {
 			continue
@@ -215,7 +216,7 @@ func restores(s *state, question string) g.Node {
 		rows = append(rows,
 			h.Tr(h.Th(h.Scope("row"), runLink(string(r.Run))), h.Td(g.Text(short(string(r.Operation)))),
 				h.Td(g.Text(short(r.Cluster.String()))), h.Td(backupLink(string(r.Backup))), h.Td(outcome),
-				num(age(r.Finished, s.read)+" ago"), num(report.Duration(r.Seconds))))
+				num(age(r.Finished, s.Read)+" ago"), num(report.Duration(r.Seconds))))
 	}
 	if len(rows) == 0 {
 		return nil
@@ -228,10 +229,10 @@ func restores(s *state, question string) g.Node {
 }
 
 // failures are the most recent failed runs: they have no backup in the list.
-func failures(s *state, question string) g.Node {
+func failures(s *fleet.State, question string) g.Node {
 	rows := g.Group{}
-	for i := len(s.runs) - 1; i >= 0 && len(rows) < maxRuns; i-- {
-		r := &s.runs[i]
+	for i := len(s.Runs) - 1; i >= 0 && len(rows) < maxRuns; i-- {
+		r := &s.Runs[i]
 		text := strings.ToLower(fmt.Sprintf("%s %s %s %s", r.Run, r.Cluster, r.Backup, r.ErrorKind))
 		if r.Outcome == "done" || !strings.Contains(text, strings.ToLower(strings.TrimSpace(question))) {
 			continue
@@ -239,7 +240,7 @@ func failures(s *state, question string) g.Node {
 		rows = append(rows,
 			h.Tr(h.Th(h.Scope("row"), runLink(string(r.Run))), h.Td(g.Text(short(string(r.Operation)))),
 				h.Td(g.Text(short(r.Cluster.String()))),
-				h.Td(badge(r.ErrorKind, "bad")), num(age(r.Finished, s.read)+" ago"), num(report.Duration(r.Seconds))))
+				h.Td(badge(r.ErrorKind, "bad")), num(age(r.Finished, s.Read)+" ago"), num(report.Duration(r.Seconds))))
 	}
 	if len(rows) == 0 {
 		return nil

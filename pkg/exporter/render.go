@@ -12,6 +12,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fleet"
 	"github.com/tisnap/tisnap/pkg/report/htmlreport"
 )
 
@@ -24,7 +25,7 @@ type content struct {
 }
 
 // page makes a handler that responds with a document, or with an error page.
-func (x *Exporter) page(show func(*http.Request, *state) (content, error)) http.Handler {
+func (x *Exporter) page(show func(*http.Request, *fleet.State) (content, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status := http.StatusOK
 		s, err := x.latest(r.Context())
@@ -68,7 +69,7 @@ func (x *Exporter) wentWrong(err error) (int, content) {
 }
 
 // framed adds to each page the exporter's style, a notice about who can read it, and its age.
-func (x *Exporter) framed(s *state, nodes []g.Node) []g.Node {
+func (x *Exporter) framed(s *fleet.State, nodes []g.Node) []g.Node {
 	out := []g.Node{h.Link(h.Rel("stylesheet"), h.Href("/page.css"))}
 	if x.options.Public {
 		out = append(out,
@@ -81,7 +82,7 @@ func (x *Exporter) framed(s *state, nodes []g.Node) []g.Node {
 			h.P(h.Class("foot"),
 				g.Text(
 					fmt.Sprintf("Read from %s at %s. Nothing can be changed here.", short(x.store.URL()),
-						when(s.read)))))
+						when(s.Read)))))
 	}
 	return out
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fleet"
 	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/parallel"
@@ -26,34 +27,14 @@ import (
 // maxReports is how many runs of a backup a page shows.
 const maxReports = 20
 
-// made returns the run with that id; nil if it has no report.
-func (s *state) made(run cluster.RunID) *history.Run {
-	for i := range s.runs {
-		if s.runs[i].Run == run && run != "" {
-			return &s.runs[i]
-		}
-	}
-	return nil
-}
-
-// owned returns the lock that the run has not freed; nil for a run that ended.
-func (s *state) owned(run cluster.RunID) *lockState {
-	for _, l := range s.locks {
-		if l.record.Owner.Run == run && !l.record.Released {
-			return l
-		}
-	}
-	return nil
-}
-
 // backupPage shows the reports of a backup and of the runs that restored it.
-func (x *Exporter) backupPage(r *http.Request, s *state) (content, error) {
+func (x *Exporter) backupPage(r *http.Request, s *fleet.State) (content, error) {
 	id := cluster.BackupID(r.PathValue("id"))
-	at := slices.IndexFunc(s.backups, func(e catalog.Entry) bool { return e.ID == id })
+	at := slices.IndexFunc(s.Backups, func(e catalog.Entry) bool { return e.ID == id })
 	var runs []*history.Run
-	for i := range s.runs {
-		if s.runs[i].Backup == id {
-			runs = append(runs, &s.runs[i])
+	for i := range s.Runs {
+		if s.Runs[i].Backup == id {
+			runs = append(runs, &s.Runs[i])
 		}
 	}
 	if at < 0 && len(runs) == 0 {
@@ -67,7 +48,7 @@ func (x *Exporter) backupPage(r *http.Request, s *state) (content, error) {
 	}
 	var nodes []g.Node
 	if at >= 0 {
-		nodes = append(nodes, describe(s, &s.backups[at]))
+		nodes = append(nodes, describe(s, &s.Backups[at]))
 	}
 	nodes = append(nodes, htmlreport.Body(htmlreport.Page{Reports: reports}))
 	if len(runs) > maxReports {
@@ -90,7 +71,7 @@ func (x *Exporter) reports(ctx context.Context, runs []*history.Run) ([]*report.
 	defer cancel()
 	runs = runs[:min(len(runs), maxReports)]
 	found := make([]*report.Report, len(runs))
-	err := parallel.Each(ctx, maxReads, runs, func(ctx context.Context, i int, run *history.Run) (err error) {
+	err := parallel.Each(ctx, maxReports, runs, func(ctx context.Context, i int, run *history.Run) (err error) {
 		found[i], err = x.history.Report(ctx, run.Key)
 		if failure.Is(err, failure.NotFound) {
 			return nil // deleted meanwhile
@@ -101,12 +82,12 @@ func (x *Exporter) reports(ctx context.Context, runs []*history.Run) ([]*report.
 }
 
 // describe shows what the list of backups has of one.
-func describe(s *state, e *catalog.Entry) g.Node {
+func describe(s *fleet.State, e *catalog.Entry) g.Node {
 	out := g.Group{}
 	add := func(term string, value g.Node) { out = append(out, h.Div(h.Dt(g.Text(term)), h.Dd(value))) }
 	add("backup", g.Text(short(string(e.ID))))
 	add("state", stateBadge(e.State))
-	add("age", g.Text(age(e.CreatedAt, s.read)))
+	add("age", g.Text(age(e.CreatedAt, s.Read)))
 	if e.BackupTS != 0 {
 		add("backup ts", g.Text(fmt.Sprintf("%s (%s)", e.BackupTS, when(e.BackupTS.Time()))))
 	}
@@ -117,28 +98,28 @@ func describe(s *state, e *catalog.Entry) g.Node {
 	if e.Problem != "" {
 		nodes = append(nodes, h.Div(h.Class("problem"), h.Role("note"), g.Text(failure.Line(e.Problem))))
 	}
-	if s.owned(e.Run) != nil {
+	if s.Owned(e.Run) != nil {
 		nodes = append(nodes, h.P(g.Text("Its run has not ended: "), runLink(string(e.Run))))
 	}
 	return nodes
 }
 
 // runPage shows the report of a run that ended, or the progress of a current one.
-func (x *Exporter) runPage(r *http.Request, s *state) (content, error) {
+func (x *Exporter) runPage(r *http.Request, s *fleet.State) (content, error) {
 	id := cluster.RunID(r.PathValue("run"))
-	if lock := s.owned(id); lock != nil {
+	if lock := s.Owned(id); lock != nil {
 		now, err := x.follow(r.Context(), lock)
 		if err != nil {
 			return content{}, err
 		}
 		return content{title: "Run " + short(string(id)), nodes: []g.Node{
 			h.H1(h.Class("title"),
-				g.Text(fmt.Sprintf("%s of %s", short(string(lock.operation())), short(lock.record.Cluster.String())))),
+				g.Text(fmt.Sprintf("%s of %s", short(string(lock.Operation())), short(lock.Record.Cluster.String())))),
 			h.Div(h.ID("live"), h.Aria("live", "polite"), h.Data("from", "/live/"+url.PathEscape(string(id))), now),
 			h.Script(h.Src("/live.js"), h.Defer()),
 		}}, nil
 	}
-	run := s.made(id)
+	run := s.Made(id)
 	if run == nil {
 		return content{}, failure.New(failure.NotFound, "find run", short(string(id)),
 			"it has no report and no lock: it failed in its checks, or has not been read yet")
@@ -151,14 +132,14 @@ func (x *Exporter) runPage(r *http.Request, s *state) (content, error) {
 }
 
 // related links a run with its backup and with the backup's other runs: the one that made it, those that restored it.
-func related(s *state, run *history.Run) g.Node {
+func related(s *fleet.State, run *history.Run) g.Node {
 	if run.Backup == "" {
 		return nil
 	}
 	nodes := g.Group{g.Text("Of backup "), backupLink(string(run.Backup))}
 	others := 0
-	for i := range s.runs {
-		if other := &s.runs[i]; other.Backup == run.Backup && other.Run != run.Run && others < maxReports {
+	for i := range s.Runs {
+		if other := &s.Runs[i]; other.Backup == run.Backup && other.Run != run.Run && others < maxReports {
 			others++
 			nodes = append(nodes, g.Text(fmt.Sprintf("; its %s ", short(string(other.Operation)))),
 				runLink(string(other.Run)))
@@ -168,8 +149,8 @@ func related(s *state, run *history.Run) g.Node {
 }
 
 // livePart is only the progress, for the page's script; nothing for a run that ended.
-func (x *Exporter) livePart(r *http.Request, s *state) (content, error) {
-	lock := s.owned(cluster.RunID(r.PathValue("run")))
+func (x *Exporter) livePart(r *http.Request, s *fleet.State) (content, error) {
+	lock := s.Owned(cluster.RunID(r.PathValue("run")))
 	if lock == nil {
 		return content{absent: true}, nil
 	}
@@ -178,10 +159,10 @@ func (x *Exporter) livePart(r *http.Request, s *state) (content, error) {
 }
 
 // follow reads the run's new journal records.
-func (x *Exporter) follow(ctx context.Context, lock *lockState) (g.Node, error) {
+func (x *Exporter) follow(ctx context.Context, lock *fleet.Lock) (g.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
-	records, err := x.journals.read(ctx, lock.record.Owner.Run)
+	records, err := x.fleet.Follow(ctx, lock.Record.Owner.Run)
 	if err != nil {
 		return nil, err
 	}
@@ -189,13 +170,13 @@ func (x *Exporter) follow(ctx context.Context, lock *lockState) (g.Node, error) 
 }
 
 // progress shows the steps so far, with how long each took.
-func progress(lock *lockState, records []phase.Record, now time.Time) g.Node {
+func progress(lock *fleet.Lock, records []phase.Record, now time.Time) g.Node {
 	facts := g.Group{}
 	add := func(term, text string) { facts = append(facts, h.Div(h.Dt(g.Text(term)), h.Dd(g.Text(short(text))))) }
-	add("run", string(lock.record.Owner.Run))
-	add("backup", string(lock.about.Backup))
-	add("on", lock.record.Owner.Host)
-	add("started", when(lock.record.AcquiredAt))
+	add("run", string(lock.Record.Owner.Run))
+	add("backup", string(lock.About.Backup))
+	add("on", lock.Record.Owner.Host)
+	add("started", when(lock.Record.AcquiredAt))
 	status := badge("running", "warn")
 	switch end := lastRecord(records); {
 	case end.Type == phase.RecordEnd: // the storage, with the run's report, is read again at the next interval
@@ -203,19 +184,19 @@ func progress(lock *lockState, records []phase.Record, now time.Time) g.Node {
 		if end.Error != "" {
 			status = badge("failed", "bad")
 		}
-		add("ran for", age(lock.record.AcquiredAt, now))
-	case !lock.alive:
-		status = badge("no sign of life since "+when(lock.record.RenewedAt), "bad")
+		add("ran for", age(lock.Record.AcquiredAt, now))
+	case !lock.Alive:
+		status = badge("no sign of life since "+when(lock.Record.RenewedAt), "bad")
 	default:
-		add("running for", age(lock.record.AcquiredAt, now))
+		add("running for", age(lock.Record.AcquiredAt, now))
 		if len(records) > 0 {
-			p := underway.Of(lock.about.Operation, records, "", records[0].Time, now)
+			p := underway.Of(lock.About.Operation, records, "", records[0].Time, now)
 			for _, f := range outlook(&p) {
 				add(f[0], f[1])
 			}
 		}
 	}
-	phases, rows := underway.Phases(journal.Operation(lock.operation())), g.Group{}
+	phases, rows := underway.Phases(journal.Operation(lock.Operation())), g.Group{}
 	for _, s := range steps(records) {
 		end, class := s.end, ""
 		if end.IsZero() {

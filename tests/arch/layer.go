@@ -44,6 +44,7 @@ func layers() [][]string {
 		{"backup", "restore", "gc"},
 		{"ui", "report"},
 		{"history", "estimate", "notify", "metrics", "underway"},
+		{"fleet"},
 		{"exporter"},
 		{"brcompat", "cli"},
 		{"testbed/awsenv", "testbed/flashstore", "testbed/plane", "testbed/pod", "testbed/shipped", "testbed/workload"},

@@ -1,4 +1,4 @@
-package exporter
+package fleet
 
 import (
 	"context"
@@ -31,11 +31,11 @@ func newJournals(store objstore.Store) *journals {
 }
 
 // keep drops all runs except those that own these locks.
-func (j *journals) keep(open []*lockState) {
+func (j *journals) keep(open []*Lock) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for run := range j.runs {
-		if !slices.ContainsFunc(open, func(l *lockState) bool { return l.record.Owner.Run == run }) {
+		if !slices.ContainsFunc(open, func(l *Lock) bool { return l.Record.Owner.Run == run }) {
 			delete(j.runs, run)
 		}
 	}

@@ -1,4 +1,4 @@
-package exporter
+package fleet
 
 import (
 	"context"
@@ -29,35 +29,35 @@ const (
 	maxLive = 100
 )
 
-// lockState is a cluster's lock, and the journal of its owner.
-type lockState struct {
-	record  runlock.Record
-	alive   bool // the owner is renewing it
-	about   journal.About
-	records []phase.Record // of the owner, as far as read
+// Lock is a cluster's lock, and the journal of its owner.
+type Lock struct {
+	Record  runlock.Record
+	Alive   bool // the owner is renewing it
+	About   journal.About
+	Records []phase.Record // of the owner, as far as read; none if it freed the lock
 }
 
-// operation is the owner's operation.
-func (l *lockState) operation() report.Operation {
-	if l.about.Operation != "" {
-		return report.Operation(l.about.Operation)
+// Operation is the owner's operation.
+func (l *Lock) Operation() report.Operation {
+	if l.About.Operation != "" {
+		return report.Operation(l.About.Operation)
 	}
-	return report.Operation(l.record.Owner.Command)
+	return report.Operation(l.Record.Owner.Command)
 }
 
 // outcome is that of a run without a report: "running" or "died"; "" for one that ended.
-func (l *lockState) outcome() string {
+func (l *Lock) outcome() string {
 	switch {
-	case l.record.Released || !slices.Contains(operations(), l.operation()):
+	case l.Record.Released || !slices.Contains(Operations(), l.Operation()):
 		return ""
-	case l.alive:
+	case l.Alive:
 		return "running"
 	}
 	return "died"
 }
 
 // holds reports whether the owner holds the cluster, by its journal.
-func (l *lockState) holds() bool { return backup.Holds(l.records) }
+func (l *Lock) holds() bool { return backup.Holds(l.Records) }
 
 // alive reports whether the owner has recently renewed the lock, by the storage's clock.
 func alive(r *runlock.Record, modified, now time.Time) bool {
@@ -71,58 +71,58 @@ func alive(r *runlock.Record, modified, now time.Time) bool {
 	return now.Sub(modified) < patience
 }
 
-// readLocks reads all locks, and the journals of their owners unless they freed it. It also returns how many could not
-// be decoded.
-func (x *Exporter) readLocks(
+// readLocks reads all locks, and the journals of their owners unless they freed it. It also returns the keys of those
+// that cannot be decoded.
+func (r *Reader) readLocks(
 	ctx context.Context, now time.Time,
-) (locks map[cluster.Name]*lockState, problems int, err error) {
-	objects, err := x.store.List(ctx, manifest.LocksPrefix)
+) (locks map[cluster.Name]*Lock, unreadable []string, err error) {
+	objects, err := r.store.List(ctx, manifest.LocksPrefix)
 	if err != nil {
-		return nil, 0, failure.Annotate(err, "list locks", x.store.URL())
+		return nil, nil, failure.Annotate(err, "list locks", r.store.URL())
 	}
-	found := make([]*lockState, len(objects))
+	found := make([]*Lock, len(objects))
 	err = parallel.Each(ctx, maxReads, objects, func(ctx context.Context, i int, o objstore.Object) error {
-		body, _, err := x.store.Get(ctx, o.Key)
+		body, _, err := r.store.Get(ctx, o.Key)
 		switch {
 		case failure.Is(err, failure.NotFound), failure.Is(err, failure.Corrupt):
 			return nil
 		case err != nil:
 			return failure.Annotate(err, "read lock", o.Key)
 		}
-		l := new(lockState)
-		if json.Unmarshal(body, &l.record) == nil && manifest.LockKey(l.record.Cluster) == o.Key {
-			l.alive = alive(&l.record, o.Modified, now)
+		l := new(Lock)
+		if json.Unmarshal(body, &l.Record) == nil && manifest.LockKey(l.Record.Cluster) == o.Key {
+			l.Alive = alive(&l.Record, o.Modified, now)
 			found[i] = l
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
-	locks = map[cluster.Name]*lockState{}
-	for _, l := range found {
+	locks = map[cluster.Name]*Lock{}
+	for i, l := range found {
 		if l == nil {
-			problems++
+			unreadable = append(unreadable, objects[i].Key)
 			continue
 		}
-		locks[l.record.Cluster] = l
+		locks[l.Record.Cluster] = l
 	}
-	return locks, problems, x.readJournals(ctx, locks)
+	return locks, unreadable, r.readJournals(ctx, locks)
 }
 
 // readJournals adds the owners' journals to locks that are not free.
-func (x *Exporter) readJournals(ctx context.Context, locks map[cluster.Name]*lockState) error {
-	var open []*lockState
+func (r *Reader) readJournals(ctx context.Context, locks map[cluster.Name]*Lock) error {
+	var open []*Lock
 	for _, l := range locks {
-		if !l.record.Released && len(open) < maxLive {
+		if !l.Record.Released && len(open) < maxLive {
 			open = append(open, l)
 		}
 	}
-	x.journals.keep(open)
-	return parallel.Each(ctx, maxReads, open, func(ctx context.Context, _ int, l *lockState) (err error) {
-		l.records, err = x.journals.read(ctx, l.record.Owner.Run)
-		if err == nil && len(l.records) > 0 {
-			l.about, _ = journal.ReadAbout(l.record.Owner.Run, l.records[0]) // a newer version's is shown without it
+	r.journals.keep(open)
+	return parallel.Each(ctx, maxReads, open, func(ctx context.Context, _ int, l *Lock) (err error) {
+		l.Records, err = r.journals.read(ctx, l.Record.Owner.Run)
+		if err == nil && len(l.Records) > 0 {
+			l.About, _ = journal.ReadAbout(l.Record.Owner.Run, l.Records[0]) // a newer version's is shown without it
 		}
 		return err
 	})
