@@ -53,7 +53,7 @@ func TestKustomize_EachFolder_HasOnlyFieldsOfKubernetes(t *testing.T) {
 		t.Run(folder, func(t *testing.T) {
 			t.Parallel()
 			built := kustomized(t, folder)
-			require.Contains(t, built, "ServiceAccount tidb/tisnap")
+			require.NotEmpty(t, built)
 			for _, u := range built {
 				typed(t, u)
 			}
@@ -66,11 +66,12 @@ func TestHelm_MakesTheObjectsOfKustomize(t *testing.T) {
 	t.Parallel()
 	off := map[string]any{"enabled": false}
 	on := map[string]any{"enabled": true}
+	kept := map[string]any{"create": false}
 	for folder, set := range map[string]map[string]any{
 		"base":                  {"nightly": off},
 		"nightly":               {},
-		"backup":                {"nightly": off, "backup": on},
-		"restore":               {"nightly": off, "restore": on},
+		"backup":                {"nightly": off, "backup": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
+		"restore":               {"nightly": off, "restore": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"overlays/port-forward": {"nightly": off, "portForward": on},
 		"overlays/irsa": {
 			"image":          map[string]any{"repository": "111122223333.dkr.ecr.us-west-2.amazonaws.com/tisnap"},
@@ -90,6 +91,51 @@ func TestHelm_MakesTheObjectsOfKustomize(t *testing.T) {
 			assert.Len(t, made, len(want))
 		})
 	}
+}
+
+// Applying a drill leaves the ServiceAccount as it is: without its annotation the nightly backup loses its role in AWS.
+func TestRuns_LeaveTheServiceAccountAlone(t *testing.T) {
+	t.Parallel()
+	for _, folder := range Folders() {
+		_, has := kustomized(t, folder)["ServiceAccount tidb/tisnap"]
+		require.Equal(t, folder != "backup" && folder != "restore", has, folder)
+	}
+}
+
+// The pods and the bindings take the ServiceAccount that there is, and the chart makes none beside it.
+func TestHelm_ServiceAccountThatExists_IsUsed(t *testing.T) {
+	t.Parallel()
+	on := map[string]any{"enabled": true}
+	made, err := Helm(map[string]any{
+		"serviceAccount": map[string]any{"create": false, "name": "backups"}, "backup": on, "restore": on, "portForward": on,
+	})
+	require.NoError(t, err)
+	pods, bindings := 0, 0
+	for key, u := range made {
+		require.NotEqual(t, "ServiceAccount", u.GetKind(), key)
+		object := typed(t, u)
+		if pod := podOf(object); pod != nil {
+			pods++
+			require.Equal(t, "backups", pod.Spec.ServiceAccountName, key)
+		}
+		for _, s := range subjects(object) {
+			bindings++
+			require.Equal(t, rbacv1.Subject{Kind: "ServiceAccount", Name: "backups", Namespace: "tidb"}, s, key)
+		}
+	}
+	require.Equal(t, 3, pods)
+	require.Equal(t, 3, bindings)
+}
+
+// subjects are those of a binding; none of other objects.
+func subjects(o any) []rbacv1.Subject {
+	switch o := o.(type) {
+	case *rbacv1.RoleBinding:
+		return o.Subjects
+	case *rbacv1.ClusterRoleBinding:
+		return o.Subjects
+	}
+	return nil
 }
 
 // Each run reads settings of its own, so that a drill with another folder, or another storage, changes nothing for the

@@ -1,6 +1,6 @@
 {{/* What every pod has besides its containers. */}}
 {{- define "tisnap.pod" -}}
-serviceAccountName: tisnap
+serviceAccountName: {{ .Values.serviceAccount.name }}
 restartPolicy: Never
 terminationGracePeriodSeconds: 60
 securityContext:
