@@ -31,11 +31,10 @@ func (x *Exporter) collect(s *fleet.State) *metrics.Set {
 		for _, op := range fleet.Operations() {
 			addRuns(set, name, op, c)
 		}
-		lock := s.Locks[c.Name]
-		set.AddBool("tisnap_lock_held", lock != nil && lock.Alive, name)
-		set.AddBool("tisnap_cluster_held", s.Held(c), name)
-		if lock != nil && lock.Alive {
-			o := lock.Record.Owner
+		set.AddBool("tisnap_lock_held", c.Live(), name)
+		set.AddBool("tisnap_cluster_held", c.Held(s.Read), name)
+		if c.Live() {
+			o := c.Lock.Record.Owner
 			set.Add("tisnap_lock_info", 1, name, string(o.Run), o.Command, o.Host)
 		}
 	}
@@ -76,14 +75,30 @@ func (x *Exporter) addCost(set *metrics.Set, name string, c *fleet.Cluster) {
 
 func addRuns(set *metrics.Set, name string, op report.Operation, c *fleet.Cluster) {
 	for _, outcome := range []string{string(phase.Done), string(phase.Failed), "running", "died"} {
-		set.Add("tisnap_runs", float64(c.Count[op][outcome]), name, string(op), outcome)
+		set.Add("tisnap_runs", float64(c.Count(op, outcome)), name, string(op), outcome)
+	}
+	failed := map[string]int{}
+	for _, r := range c.Runs[op] {
+		if r.ErrorKind != "" {
+			failed[knownKind(r.ErrorKind)]++
+		}
 	}
 	for k := failure.Unknown; k <= failure.Corrupt; k++ {
-		set.Add("tisnap_run_failures", float64(c.Kinds[op][k.String()]), name, string(op), k.String())
+		set.Add("tisnap_run_failures", float64(failed[k.String()]), name, string(op), k.String())
 	}
-	if last := c.Last[op]; last != nil {
+	if last := c.Last(op); last != nil {
 		set.AddReport(asReport(last))
 	}
+}
+
+// knownKind maps a kind of error to one that this version knows: a storage may contain anything.
+func knownKind(kind string) string {
+	for k := failure.Unknown; k <= failure.Corrupt; k++ {
+		if k.String() == kind {
+			return kind
+		}
+	}
+	return failure.Unknown.String()
 }
 
 // asReport turns a summary back into a report.

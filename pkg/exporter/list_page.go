@@ -94,11 +94,12 @@ func (x *Exporter) cards(s *fleet.State) g.Node {
 		if c.Name == (cluster.Name{}) {
 			continue // unreadable backups: they are in the list
 		}
+		done := c.Done()
 		cards = append(cards,
-			h.Li(h.H3(g.Text(short(c.Name.String())), g.Text(" "), clusterBadge(s, c)), newest(s, c), underWay(s, c),
+			h.Li(h.H3(g.Text(short(c.Name.String())), g.Text(" "), clusterBadge(s, c)), newest(s, c), underWay(c),
 				h.Div(h.Class("sparks"),
-					sparkline("hold", "hold", c.Done, func(r *history.Run) float64 { return r.HoldSeconds }),
-					sparkline("duration", "", c.Done, func(r *history.Run) float64 { return r.Seconds }))))
+					sparkline("hold", "hold", done, func(r *history.Run) float64 { return r.HoldSeconds }),
+					sparkline("duration", "", done, func(r *history.Run) float64 { return r.Seconds }))))
 	}
 	out := g.Group{h.Section(h.Aria("label", "Clusters"), h.Ul(h.Class("clusters"), cards))}
 	if more > 0 {
@@ -108,20 +109,19 @@ func (x *Exporter) cards(s *fleet.State) g.Node {
 }
 
 func clusterBadge(s *fleet.State, c *fleet.Cluster) g.Node {
-	lock := s.Locks[c.Name]
-	live := lock != nil && lock.Alive
+	failed := len(c.Failures()) > 0
 	switch {
-	case s.Held(c) && !live:
+	case c.Held(s.Read) && !c.Live():
 		return badge("held, no live run", "bad")
-	case live:
+	case c.Live():
 		return badge("running", "warn")
-	case c.RestoredOnly() && c.LastFailed(report.Restore, report.Resolve):
+	case c.RestoredOnly() && failed:
 		return badge("restore failed", "bad")
 	case c.RestoredOnly():
 		return badge("restored", "good")
 	case c.Sealed == nil:
 		return badge("no sealed backup", "bad")
-	case c.LastFailed(report.Backup):
+	case failed:
 		return badge("last backup failed", "bad")
 	}
 	return badge("idle", "good")
@@ -138,12 +138,12 @@ func newest(s *fleet.State, c *fleet.Cluster) g.Node {
 		backupLink(string(c.Sealed.ID)))
 }
 
-func underWay(s *fleet.State, c *fleet.Cluster) g.Node {
-	lock := s.Locks[c.Name]
-	if lock == nil || !lock.Alive {
+func underWay(c *fleet.Cluster) g.Node {
+	if !c.Live() {
 		return nil
 	}
-	return h.P(g.Text(short(lock.Record.Owner.Command)+" running: "), runLink(string(lock.Record.Owner.Run)))
+	owner := c.Lock.Record.Owner
+	return h.P(g.Text(short(owner.Command)+" running: "), runLink(string(owner.Run)))
 }
 
 func table(s *fleet.State, entries []catalog.Entry) g.Node {

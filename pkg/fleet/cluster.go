@@ -18,12 +18,12 @@ const gib = 1 << 30
 // Cluster is the state of one cluster.
 type Cluster struct {
 	Name   cluster.Name
+	Lock   *Lock // nil if it has none
 	States map[catalog.State]int
-	Sealed *catalog.Entry                    // the newest sealed backup
-	Last   map[report.Operation]*history.Run // the last that ended
-	Count  map[report.Operation]map[string]int
-	Kinds  map[report.Operation]map[string]int // of failed runs
-	Done   []*history.Run                      // runs of backups that were done, the oldest first
+	Sealed *catalog.Entry                      // the sealed backup with the newest backup ts; nil without one
+	Runs   map[report.Operation][]*history.Run // that ended, the oldest first
+	// Restored is the newest restore of a backup of this cluster that was done, into any cluster; nil without one.
+	Restored *history.Run
 
 	Snapshots int
 	SizeGiB   int64
@@ -46,74 +46,110 @@ func (c *Cluster) addBackup(e *catalog.Entry) {
 	c.SizeGiB += e.SizeGiB
 	c.LargestBytes = max(c.LargestBytes, e.DataBytes)
 	c.DataBytes += cmp.Or(e.DataBytes, e.SizeGiB*gib)
-	if c.Sealed == nil || e.SealedAt.After(c.Sealed.SealedAt) {
+	if c.Sealed == nil || e.BackupTS > c.Sealed.BackupTS {
 		c.Sealed = e
 	}
 }
 
-func (c *Cluster) addRun(r *history.Run) {
-	op := r.Operation
-	if !slices.Contains(Operations(), op) {
-		return // of a newer version
-	}
-	c.counted(op, string(r.Outcome))
-	if r.ErrorKind != "" {
-		if c.Kinds[op] == nil {
-			c.Kinds[op] = map[string]int{}
-		}
-		c.Kinds[op][knownKind(r.ErrorKind)]++
-	}
-	if last := c.Last[op]; last == nil || !r.Finished.Before(last.Finished) {
-		c.Last[op] = r
-	}
-	if op == report.Backup && r.ErrorKind == "" {
-		c.Done = append(c.Done, r)
-	}
-}
-
-func (c *Cluster) counted(op report.Operation, outcome string) {
-	if c.Count[op] == nil {
-		c.Count[op] = map[string]int{}
-	}
-	c.Count[op][outcome]++
-}
-
-// LastFailed reports whether the newest of the cluster's runs of these kinds failed.
-func (c *Cluster) LastFailed(of ...report.Operation) bool {
+// Last returns the last run of these operations that ended; nil without one.
+func (c *Cluster) Last(of ...report.Operation) *history.Run {
 	var last *history.Run
 	for _, op := range of {
-		if r := c.Last[op]; r != nil && (last == nil || r.Finished.After(last.Finished)) {
-			last = r
+		for _, r := range c.Runs[op] {
+			if last == nil || !r.Finished.Before(last.Finished) {
+				last = r
+			}
 		}
 	}
-	return last != nil && last.Outcome == phase.Failed
+	return last
 }
+
+// Count is the number of runs with that outcome, which is "running" or "died" for one without an end.
+func (c *Cluster) Count(op report.Operation, outcome string) (n int) {
+	for _, r := range c.Runs[op] {
+		if string(r.Outcome) == outcome {
+			n++
+		}
+	}
+	if c.Lock != nil && c.Lock.Operation() == op && c.Lock.outcome() == outcome {
+		n++
+	}
+	return n
+}
+
+// Done returns the backups that succeeded, deleted ones included, the oldest first.
+func (c *Cluster) Done() (done []*history.Run) {
+	for _, r := range c.Runs[report.Backup] {
+		if r.ErrorKind == "" {
+			done = append(done, r)
+		}
+	}
+	return done
+}
+
+// Live reports whether a live run has the cluster's lock.
+func (c *Cluster) Live() bool { return c.Lock != nil && c.Lock.Alive }
 
 // RestoredOnly reports whether no backup of the cluster was ever attempted.
 func (c *Cluster) RestoredOnly() bool {
-	return len(c.States) == 0 && len(c.Count[report.Backup]) == 0
+	return len(c.States) == 0 && len(c.Runs[report.Backup]) == 0 &&
+		(c.Lock == nil || c.Lock.outcome() == "" || c.Lock.Operation() != report.Backup)
 }
+
+// Failures returns the failed runs since the last good one, the oldest first: of backups, or of restores and resolves
+// of a cluster that was never backed up. Runs that failed before they had the lock leave no report and do not count.
+func (c *Cluster) Failures() (failed []*history.Run) {
+	of := []report.Operation{report.Backup}
+	var good time.Time
+	if c.RestoredOnly() {
+		of = []report.Operation{report.Restore, report.Resolve}
+	}
+	if c.Sealed != nil {
+		good = c.Sealed.SealedAt
+	}
+	for _, op := range of {
+		for _, r := range c.Runs[op] {
+			switch {
+			case r.Outcome == phase.Failed:
+				failed = append(failed, r)
+			case r.Finished.After(good):
+				good = r.Finished
+			}
+		}
+	}
+	failed = slices.DeleteFunc(failed, func(r *history.Run) bool { return !r.Finished.After(good) })
+	slices.SortFunc(failed, func(a, b *history.Run) int { return a.Finished.Compare(b.Finished) })
+	return failed
+}
+
+// Held reports whether the cluster is held at that time, by the storage: by a run without an end whose journal says so,
+// or by one that ended without releasing it and that nobody came after.
+func (c *Cluster) Held(now time.Time) bool {
+	if c.Lock != nil && !c.Lock.Record.Released && c.Lock.holds() {
+		return true
+	}
+	run := c.Last(report.Backup)
+	if run == nil || run.ErrorKind != failure.Held.String() || now.Sub(run.Finished) > holdAge {
+		return false
+	}
+	if c.Lock == nil {
+		return true
+	}
+	// no later run took the lock
+	return !c.Lock.Record.AcquiredAt.After(run.Finished) && !c.Lock.Record.ReleasedAt.After(run.Finished)
+}
+
+// holdAge is how long a run that ended without releasing its cluster counts: what it paused expires much earlier.
+const holdAge = 24 * time.Hour
 
 // active is the time of the cluster's last activity.
 func (c *Cluster) active() time.Time {
 	var last time.Time
-	for _, r := range c.Last {
-		if r.Finished.After(last) {
-			last = r.Finished
-		}
+	if r := c.Last(Operations()...); r != nil {
+		last = r.Finished
 	}
 	if c.Sealed != nil && c.Sealed.SealedAt.After(last) {
 		last = c.Sealed.SealedAt
 	}
 	return last
-}
-
-// knownKind maps a kind of error to one that this version knows: a storage may contain anything.
-func knownKind(kind string) string {
-	for k := failure.Unknown; k <= failure.Corrupt; k++ {
-		if k.String() == kind {
-			return kind
-		}
-	}
-	return failure.Unknown.String()
 }

@@ -41,46 +41,56 @@ func (j *journals) keep(open []*Lock) {
 	}
 }
 
-// read returns the run's records so far, up to the first that is missing or cannot be read. The result is never
-// modified later.
-func (j *journals) read(ctx context.Context, run cluster.RunID) ([]phase.Record, error) {
+// read returns the run's records so far, up to the first that is missing or cannot be decoded, and the key of that one
+// if it cannot be decoded. The records are never modified later.
+func (j *journals) read(
+	ctx context.Context, run cluster.RunID,
+) (records []phase.Record, unreadable string, err error) {
 	j.mu.Lock()
 	known := j.runs[run]
 	j.mu.Unlock()
 	objects, err := j.store.List(ctx, manifest.JournalPrefix(run))
 	if err != nil {
-		return nil, failure.Annotate(err, "list journal", string(run))
+		return nil, "", failure.Annotate(err, "list journal", string(run))
 	}
 	if len(objects) > 0 && objects[0].Key == manifest.JournalKey(run, 0) { // it ended, and is compacted
-		return journal.NewStoreJournal(j.store, manifest.JournalPrefix(run)).Records(ctx)
+		records, err = journal.NewStoreJournal(j.store, manifest.JournalPrefix(run)).Records(ctx)
+		if failure.Is(err, failure.Corrupt) {
+			return nil, objects[0].Key, nil
+		}
+		return records, "", err
 	}
 	if len(objects) > maxRecords {
 		objects = objects[:maxRecords]
 	}
 	if len(objects) <= len(known) {
-		return known, nil
+		return known, "", nil
 	}
 	fresh := objects[len(known):]
-	found := make([]*phase.Record, len(fresh))
+	found, bad := make([]*phase.Record, len(fresh)), make([]bool, len(fresh))
 	err = parallel.Each(ctx, maxReads, fresh, func(ctx context.Context, i int, o objstore.Object) error {
 		body, _, err := j.store.Get(ctx, o.Key)
-		if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) {
+		if failure.Is(err, failure.NotFound) {
 			return nil
 		}
-		if err != nil {
+		if err != nil && !failure.Is(err, failure.Corrupt) {
 			return failure.Annotate(err, "read journal record", o.Key)
 		}
 		r := new(phase.Record)
-		if json.Unmarshal(body, r) == nil && manifest.JournalKey(run, r.Seq) == o.Key {
+		if err == nil && json.Unmarshal(body, r) == nil && manifest.JournalKey(run, r.Seq) == o.Key {
 			found[i] = slim(r)
 		}
+		bad[i] = found[i] == nil
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	records := slices.Clip(known)
-	for _, r := range found {
+	records = slices.Clip(known)
+	for i, r := range found {
+		if bad[i] {
+			unreadable = fresh[i].Key
+		}
 		if r == nil || r.Seq != len(records)+1 {
 			break
 		}
@@ -89,7 +99,7 @@ func (j *journals) read(ctx context.Context, run cluster.RunID) ([]phase.Record,
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.runs[run] = records
-	return records, nil
+	return records, unreadable, nil
 }
 
 // slim drops the data that this package does not read: those of snapshots and volumes are most of a journal.

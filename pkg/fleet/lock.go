@@ -45,10 +45,12 @@ func (l *Lock) Operation() report.Operation {
 	return report.Operation(l.Record.Owner.Command)
 }
 
-// outcome is that of a run without a report: "running" or "died"; "" for one that ended.
+// outcome is that of a run without an end: "running" or "died"; "" for one that ended, even if it could not free the
+// lock.
 func (l *Lock) outcome() string {
+	ended := len(l.Records) > 0 && l.Records[len(l.Records)-1].Type == phase.RecordEnd
 	switch {
-	case l.Record.Released || !slices.Contains(Operations(), l.Operation()):
+	case l.Record.Released || ended || !slices.Contains(Operations(), l.Operation()):
 		return ""
 	case l.Alive:
 		return "running"
@@ -71,8 +73,8 @@ func alive(r *runlock.Record, modified, now time.Time) bool {
 	return now.Sub(modified) < patience
 }
 
-// readLocks reads all locks, and the journals of their owners unless they freed it. It also returns the keys of those
-// that cannot be decoded.
+// readLocks reads all locks, and the journals of their owners unless they freed it. It also returns the keys of the
+// objects that cannot be decoded.
 func (r *Reader) readLocks(
 	ctx context.Context, now time.Time,
 ) (locks map[cluster.Name]*Lock, unreadable []string, err error) {
@@ -81,48 +83,49 @@ func (r *Reader) readLocks(
 		return nil, nil, failure.Annotate(err, "list locks", r.store.URL())
 	}
 	found := make([]*Lock, len(objects))
+	bad := make([]string, len(objects))
 	err = parallel.Each(ctx, maxReads, objects, func(ctx context.Context, i int, o objstore.Object) error {
 		body, _, err := r.store.Get(ctx, o.Key)
-		switch {
-		case failure.Is(err, failure.NotFound), failure.Is(err, failure.Corrupt):
-			return nil
-		case err != nil:
+		if failure.Is(err, failure.NotFound) {
+			return nil // deleted meanwhile
+		}
+		if err != nil && !failure.Is(err, failure.Corrupt) {
 			return failure.Annotate(err, "read lock", o.Key)
 		}
 		l := new(Lock)
-		if json.Unmarshal(body, &l.Record) == nil && manifest.LockKey(l.Record.Cluster) == o.Key {
-			l.Alive = alive(&l.Record, o.Modified, now)
-			found[i] = l
+		if err != nil || json.Unmarshal(body, &l.Record) != nil || manifest.LockKey(l.Record.Cluster) != o.Key {
+			bad[i] = o.Key
+			return nil
 		}
+		l.Alive = alive(&l.Record, o.Modified, now)
+		found[i] = l
 		return nil
 	})
 	if err != nil {
 		return nil, nil, err
 	}
+	found = slices.DeleteFunc(found, func(l *Lock) bool { return l == nil })
+	more, err := r.readJournals(ctx, found)
 	locks = map[cluster.Name]*Lock{}
-	for i, l := range found {
-		if l == nil {
-			unreadable = append(unreadable, objects[i].Key)
-			continue
-		}
+	for _, l := range found {
 		locks[l.Record.Cluster] = l
 	}
-	return locks, unreadable, r.readJournals(ctx, locks)
+	return locks, slices.DeleteFunc(append(bad, more...), func(key string) bool { return key == "" }), err
 }
 
-// readJournals adds the owners' journals to locks that are not free.
-func (r *Reader) readJournals(ctx context.Context, locks map[cluster.Name]*Lock) error {
-	var open []*Lock
-	for _, l := range locks {
-		if !l.Record.Released && len(open) < maxLive {
-			open = append(open, l)
-		}
-	}
+// readJournals adds the owners' journals to locks that are not free. unreadable has a key, or "", for each.
+func (r *Reader) readJournals(ctx context.Context, locks []*Lock) (unreadable []string, err error) {
+	open := slices.DeleteFunc(slices.Clone(locks), func(l *Lock) bool { return l.Record.Released })
+	open = open[:min(len(open), maxLive)]
 	r.journals.keep(open)
-	return parallel.Each(ctx, maxReads, open, func(ctx context.Context, _ int, l *Lock) (err error) {
-		l.Records, err = r.journals.read(ctx, l.Record.Owner.Run)
+	unreadable = make([]string, len(open))
+	return unreadable, parallel.Each(ctx, maxReads, open, func(ctx context.Context, i int, l *Lock) (err error) {
+		run := l.Record.Owner.Run
+		l.Records, unreadable[i], err = r.journals.read(ctx, run)
 		if err == nil && len(l.Records) > 0 {
-			l.About, _ = journal.ReadAbout(l.Record.Owner.Run, l.Records[0]) // a newer version's is shown without it
+			if l.About, err = journal.ReadAbout(run, l.Records[0]); err != nil {
+				unreadable[i], err = manifest.JournalPrefix(run), nil
+			}
 		}
 		return err
 	})

@@ -39,5 +39,6 @@ func (r *Reader) Read(ctx context.Context, now time.Time) (*State, error) {
 // Follow returns the records of a run's journal so far, up to the first that is missing or cannot be read. The result
 // is never modified later.
 func (r *Reader) Follow(ctx context.Context, run cluster.RunID) ([]phase.Record, error) {
-	return r.journals.read(ctx, run)
+	records, _, err := r.journals.read(ctx, run)
+	return records, err
 }

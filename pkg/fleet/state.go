@@ -8,8 +8,8 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
@@ -18,15 +18,14 @@ type State struct {
 	Read     time.Time
 	Backups  []catalog.Entry // the newest first
 	Runs     []history.Run   // the oldest first, without unreadable ones
-	Locks    map[cluster.Name]*Lock
 	Clusters map[cluster.Name]*Cluster
-	// Unreadable are the keys of reports and locks that cannot be decoded. Backups of which that is true are damaged.
+	// Unreadable are the keys of reports, locks and journals that cannot be decoded; such backups are damaged.
 	Unreadable []string
 }
 
 func newState(now time.Time, read *history.State, locks map[cluster.Name]*Lock, unreadable []string) *State {
 	s := &State{
-		Read: now, Backups: slices.Clone(read.Backups), Locks: locks, Clusters: map[cluster.Name]*Cluster{},
+		Read: now, Backups: slices.Clone(read.Backups), Clusters: map[cluster.Name]*Cluster{},
 		Unreadable: unreadable,
 	}
 	slices.Reverse(s.Backups)
@@ -37,24 +36,45 @@ func newState(now time.Time, read *history.State, locks map[cluster.Name]*Lock, 
 		}
 		s.Runs = append(s.Runs, read.Runs[i])
 	}
+	sources := map[cluster.BackupID]cluster.Name{}
 	for i := range s.Backups {
 		e := &s.Backups[i]
+		sources[e.ID] = e.Cluster
 		s.cluster(e.Cluster).addBackup(e)
 	}
 	for i := range s.Runs {
-		r := &s.Runs[i]
-		s.cluster(r.Cluster).addRun(r)
+		s.addRun(&s.Runs[i], sources)
 	}
 	for name, lock := range locks {
-		if outcome := lock.outcome(); outcome != "" {
-			s.cluster(name).counted(lock.Operation(), outcome)
-		}
+		s.cluster(name).Lock = lock
 	}
-	maps.DeleteFunc(s.Clusters, func(name cluster.Name, c *Cluster) bool {
-		lock := locks[name]
-		return len(c.States) == 0 && (lock == nil || lock.Record.Released) && now.Sub(c.active()) > quietAge
+	maps.DeleteFunc(s.Clusters, func(_ cluster.Name, c *Cluster) bool {
+		return len(c.States) == 0 && (c.Lock == nil || c.Lock.Record.Released) && now.Sub(c.active()) > quietAge
 	})
 	return s
+}
+
+// addRun adds a run to its cluster, and a restore also to the cluster that was backed up. Of a deleted backup that is
+// the one in the backup's own report, which is older.
+func (s *State) addRun(r *history.Run, sources map[cluster.BackupID]cluster.Name) {
+	if !slices.Contains(Operations(), r.Operation) {
+		return // of a newer version
+	}
+	c := s.cluster(r.Cluster)
+	c.Runs[r.Operation] = append(c.Runs[r.Operation], r)
+	if r.Operation == report.Backup {
+		if _, listed := sources[r.Backup]; !listed {
+			sources[r.Backup] = r.Cluster
+		}
+		return
+	}
+	name, known := sources[r.Backup]
+	if !known || r.Outcome != phase.Done {
+		return
+	}
+	if of := s.cluster(name); of.Restored == nil || r.Finished.After(of.Restored.Finished) {
+		of.Restored = r
+	}
 }
 
 // quietAge is how long a cluster without backups, such as the target of a drill, is shown after its last run.
@@ -63,34 +83,11 @@ const quietAge = 30 * 24 * time.Hour
 func (s *State) cluster(name cluster.Name) *Cluster {
 	c := s.Clusters[name]
 	if c == nil {
-		c = &Cluster{
-			Name: name, States: map[catalog.State]int{}, Last: map[report.Operation]*history.Run{},
-			Count: map[report.Operation]map[string]int{}, Kinds: map[report.Operation]map[string]int{},
-		}
+		c = &Cluster{Name: name, States: map[catalog.State]int{}, Runs: map[report.Operation][]*history.Run{}}
 		s.Clusters[name] = c
 	}
 	return c
 }
-
-// Held reports whether the cluster is held, by the storage.
-func (s *State) Held(c *Cluster) bool {
-	lock := s.Locks[c.Name]
-	if lock != nil && !lock.Record.Released && lock.holds() {
-		return true
-	}
-	run := c.Last[report.Backup]
-	if run == nil || run.ErrorKind != failure.Held.String() || s.Read.Sub(run.Finished) > holdAge {
-		return false
-	}
-	if lock == nil {
-		return true
-	}
-	// no later run took the lock
-	return !lock.Record.AcquiredAt.After(run.Finished) && !lock.Record.ReleasedAt.After(run.Finished)
-}
-
-// holdAge is how long a run that ended without releasing its cluster counts: what it paused expires much earlier.
-const holdAge = 24 * time.Hour
 
 // Ordered returns the most recently active clusters, at most limit, and how many more there are.
 func (s *State) Ordered(limit int) (shown []*Cluster, dropped int) {
@@ -115,9 +112,9 @@ func (s *State) Made(run cluster.RunID) *history.Run {
 
 // Owned returns the lock that the run has not freed; nil for a run that ended.
 func (s *State) Owned(run cluster.RunID) *Lock {
-	for _, l := range s.Locks {
-		if l.Record.Owner.Run == run && !l.Record.Released {
-			return l
+	for _, c := range s.Clusters {
+		if c.Lock != nil && c.Lock.Record.Owner.Run == run && !c.Lock.Record.Released {
+			return c.Lock
 		}
 	}
 	return nil

@@ -143,11 +143,11 @@ func spread(runs []Run, figure func(Run) float64) Spread {
 		values[i] = figure(r)
 	}
 	last := values[len(values)-1]
-	return Spread{Median: median(values), Most: slices.Max(values), Last: last}
+	return Spread{Median: Median(values), Most: slices.Max(values), Last: last}
 }
 
-// median sorts the values.
-func median(values []float64) float64 {
+// Median returns the median of at least one value, and sorts them.
+func Median(values []float64) float64 {
 	slices.Sort(values)
 	n := len(values)
 	if n%2 == 1 {
@@ -176,7 +176,7 @@ func slower(before []Run, last Run) []Slower {
 		if len(values) < minBefore {
 			continue
 		}
-		if m := median(values); p.Seconds > m*slowerRatio && p.Seconds > m+slowerSeconds {
+		if m := Median(values); p.Seconds > m*slowerRatio && p.Seconds > m+slowerSeconds {
 			out = append(out, Slower{Phase: p.Name, Seconds: p.Seconds, Median: m})
 		}
 	}
