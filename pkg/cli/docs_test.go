@@ -9,28 +9,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/tests/docs"
 )
 
 // userPages are the Markdown pages that a user reads, by their path in the module.
 func userPages(t *testing.T) map[string]string {
 	t.Helper()
-	out := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "manifests/*.md"} {
-		files, err := filepath.Glob(filepath.Join("../..", pattern))
-		require.NoError(t, err)
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			out[strings.TrimPrefix(filepath.ToSlash(file), "../../")] = string(text)
-		}
-	}
-	require.Contains(t, out, "README.md")
-	require.Contains(t, out, "docs/commands.md")
+	out, err := docs.Pages("../..")
+	require.NoError(t, err)
 	return out
 }
 
@@ -69,9 +59,9 @@ func TestDocs_CommandsAndFlagsExist(t *testing.T) { //nolint:tparallel // the ca
 	found := 0
 	for name, text := range userPages(t) {
 		t.Run(name, func(t *testing.T) {
-			for _, line := range commandLines(text) {
+			for _, line := range docs.CommandLines(text, "tisnap") {
 				found++
-				assert.Empty(t, unknown(line), "%q", line)
+				assert.Empty(t, docs.Unknown((&app{}).root(), line), "%q", line)
 			}
 			if name == "docs/br.md" {
 				return // its flags are br's: pkg/brcompat compares them
@@ -106,85 +96,24 @@ func TestDocs_FieldsOfResults(t *testing.T) {
 	}
 }
 
-func TestCommandLines_Samples(t *testing.T) {
+// Every environment variable of tisnap that the documents name sets a flag, or is read by what the module is tested with.
+func TestDocs_EnvironmentExists(t *testing.T) {
 	t.Parallel()
-	got := commandLines("run `tisnap gc` and `kubectl tisnap list -o json`, or `tisnap COMMAND --help`\n" +
-		"```\n$ tisnap backup a/b \\\n    --dry-run # a note --not-a-flag\nsudo ln -s tisnap /x\nkubectl get pods --wide\n" +
-		"args: [restore, nightly-1, --to, tidb/copy]\n```\n")
-	assert.Equal(t, []string{
-		"tisnap gc", "tisnap list -o json", "tisnap COMMAND --help", "tisnap backup a/b --dry-run", "tisnap restore nightly-1 --to tidb/copy",
-	}, got)
-	for line, want := range map[string]string{
-		"tisnap hold status a/b -o json": "", "tisnap COMMAND --help": "", "tisnap completion bash": "", "tisnap backup --name=x": "",
-		"tisnap hold start": "hold start", "tisnap undo": "undo", "tisnap list --details": "--details", "tisnap gc -x": "-x",
-	} {
-		t.Run(line, func(t *testing.T) {
-			t.Parallel()
-			assert.Equal(t, want, unknown(line))
-		})
+	known := append(envNames((&app{}).root()), signKeyVariable)
+	allowed := map[string]string{
+		"TISNAP_FLAG_NAME": "stands for any of them",
+		"TISNAP_DRYRUN":    "docs/scripting.md shows it as a misspelling that is refused",
 	}
-}
-
-// commandLines are the command lines of tisnap in a Markdown text: in inline code, at the beginning of a line of
-// a block, and as the args of a container. What follows a '#', a pipe or a redirection is cut off.
-func commandLines(text string) []string {
-	text = regexp.MustCompile(`\\\n\s*`).ReplaceAllString(text, "")
-	var out []string
-	add := func(line string) {
-		line = regexp.MustCompile(`\s+[#|>2].*$`).ReplaceAllString(line, "")
-		out = append(out, strings.TrimPrefix(line, "kubectl "))
-	}
-	block := false
-	inline := regexp.MustCompile("`((?:kubectl )?tisnap [^`]+)`")
-	start := regexp.MustCompile(`^(?:\$ )?((?:kubectl )?tisnap .+)$`)
-	args := regexp.MustCompile(`^(?:- )?args: \[(.+)\]`)
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		switch {
-		case strings.HasPrefix(line, "```"):
-			block = !block
-		case !block:
-			for _, m := range inline.FindAllStringSubmatch(line, -1) {
-				add(m[1])
+	found := 0
+	for name, text := range userPages(t) {
+		for _, variable := range regexp.MustCompile(`TISNAP_[A-Z_]*[A-Z]`).FindAllString(text, -1) {
+			found++
+			if allowed[variable] == "" && !strings.HasPrefix(variable, testPrefix) {
+				assert.Contains(t, known, variable, "%s names it", name)
 			}
-		case start.MatchString(line):
-			add(start.FindStringSubmatch(line)[1])
-		case args.MatchString(line):
-			add("tisnap " + strings.NewReplacer(",", "", `"`, "").Replace(args.FindStringSubmatch(line)[1]))
 		}
 	}
-	return out
-}
-
-// unknown is the first command or flag of a command line that tisnap does not have, or "".
-func unknown(line string) string {
-	words := strings.Fields(line)[1:]
-	root := (&app{}).root()
-	root.InitDefaultCompletionCmd()
-	root.InitDefaultVersionFlag()
-	cmd, rest, err := root.Find(words)
-	if err != nil || cmd.HasSubCommands() && cmd.Use == cmd.Name() && len(rest) > 0 && isCommand(rest[0]) {
-		return strings.Join(words, " ")
-	}
-	cmd.InitDefaultHelpFlag()
-	for _, word := range rest {
-		flag, _, _ := strings.Cut(word, "=")
-		if strings.HasPrefix(flag, "-") && !knows(cmd, strings.TrimRight(flag, "`.,;:)")) {
-			return flag
-		}
-	}
-	return ""
-}
-
-// isCommand says whether a word is meant as a command, and not as a placeholder or a flag.
-func isCommand(word string) bool { return regexp.MustCompile(`^[a-z]+$`).MatchString(word) }
-
-func knows(cmd *cobra.Command, flag string) bool {
-	if long, ok := strings.CutPrefix(flag, "--"); ok {
-		return cmd.Flag(long) != nil
-	}
-	short := strings.TrimPrefix(flag, "-")
-	return len(short) == 1 && (cmd.Flags().ShorthandLookup(short) != nil || cmd.InheritedFlags().ShorthandLookup(short) != nil)
+	assert.Greater(t, found, 8, "the documents name variables")
 }
 
 // hasFlag says whether any command has the flag.

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/metrics"
+	"github.com/tisnap/tisnap/tests/docs"
 )
 
 var update = flag.Bool("update", false, "write the table in docs/metrics.md again")
@@ -31,6 +33,22 @@ func TestDocs_Metrics(t *testing.T) {
 		return
 	}
 	assert.Equal(t, want, got, "the table of metrics in %s is stale: make docs writes it", file)
+}
+
+// Every metric that a page names is one that tisnap has.
+func TestDocs_MetricsExist(t *testing.T) {
+	t.Parallel()
+	pages, err := docs.Pages("../..")
+	require.NoError(t, err)
+	known := map[string]bool{}
+	for _, m := range metrics.Table() {
+		known[m.Name] = true
+	}
+	for name, text := range pages {
+		for _, metric := range regexp.MustCompile(`\btisnap_[a-z_]+`).FindAllString(text, -1) {
+			assert.True(t, known[metric], "%s names the metric %s", name, metric)
+		}
+	}
 }
 
 func markdown() string {

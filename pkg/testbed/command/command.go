@@ -17,18 +17,26 @@ import (
 
 // Run carries out one command line.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	root := &cobra.Command{
+	cmd := root()
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	return cmd.ExecuteContext(ctx)
+}
+
+func root() *cobra.Command {
+	cmd := &cobra.Command{
 		Use:           "testbed",
 		Short:         "AWS, EKS and TiDB on loopback, for trying and testing tisnap",
 		SilenceErrors: true, SilenceUsage: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(demoCommand(), soakCommand(), soakEBSCommand(), soakResolveCommand(), serveCommand(), benchResolveCommand(), benchStoresCommand(), benchEBSCommand())
-	root.AddCommand(benchHoldCommand(), benchMarksCommand(), benchRestoreCommand(), failingRunsCommand(), soakHoldCommand(), soakKubeCommand(), crashCommand(), chaosCommand(), soakEarlyCommand())
-	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	return root.ExecuteContext(ctx)
+	cmd.AddCommand(
+		demoCommand(), serveCommand(), crashCommand(), chaosCommand(), failingRunsCommand(),
+		soakCommand(), soakEBSCommand(), soakResolveCommand(), soakHoldCommand(), soakKubeCommand(), soakEarlyCommand(),
+		benchResolveCommand(), benchStoresCommand(), benchEBSCommand(), benchHoldCommand(), benchMarksCommand(), benchRestoreCommand(),
+	)
+	return cmd
 }
 
 // beside is the path of tisnap in the folder of this executable.

@@ -1,0 +1,25 @@
+package command
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/tests/docs"
+)
+
+// Every command line of the testbed in the documents exists, with its flags.
+func TestDocs_CommandLinesExist(t *testing.T) {
+	t.Parallel()
+	pages, err := docs.Pages("../../..")
+	require.NoError(t, err)
+	found := 0
+	for name, text := range pages {
+		for _, line := range docs.CommandLines(text, "bin/testbed") {
+			found++
+			assert.Empty(t, docs.Unknown(root(), line), "%s: %q", name, line)
+		}
+	}
+	assert.Greater(t, found, 3, "the documents name command lines of the testbed")
+}
