@@ -189,7 +189,7 @@ func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
 			},
 			run: func(ctx context.Context) (document, error) {
 				past := a.global.pastRuns(ctx, deps.Store)
-				eta := newAnnouncer(deps.Sink, past)
+				eta := a.global.newAnnouncer(deps.Sink, past)
 				deps.Sink, deps.Announce = eta, eta.ofBackup
 				result, err := backup.Run(ctx, deps, opts)
 				disown(&opts.Run, &result.Outcome)

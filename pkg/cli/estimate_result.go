@@ -59,7 +59,7 @@ func estimateTable(b *strings.Builder, e *estimate.Estimate, v view) error {
 	fmt.Fprintf(b, "volumes: %s; times from %s\n\n", in.Spec.Text(), e.Model)
 	t := newTable("PHASE", "TIME", "RANGE", "SHARE")
 	for _, p := range append(e.Phases, e.Total) {
-		t.row(p.Name, report.Duration(p.Seconds), report.Duration(p.Low)+" - "+report.Duration(p.High),
+		t.row(p.Name, report.Roughly(p.Seconds), report.Range(p.Low, p.High),
 			report.Percent(p.Seconds/max(e.Total.Seconds, 1e-9)))
 	}
 	if err := t.write(b, v); err != nil {
@@ -98,8 +98,8 @@ func choicesTable(b *strings.Builder, choices []estimate.Choice, v view) error {
 		}
 		e := c.Estimate
 		once := usd(&e.Cost.OnceUSD) + missing(e.Cost)
-		t.row(c.Name, report.Duration(e.Total.Seconds),
-			report.Duration(e.Total.Low)+" - "+report.Duration(e.Total.High), once, usd(&e.Cost.MonthUSD),
+		t.row(c.Name, report.Roughly(e.Total.Seconds),
+			report.Range(e.Total.Low, e.Total.High), once, usd(&e.Cost.MonthUSD),
 			strings.Join(marks, ", "))
 	}
 	return t.write(b, v)

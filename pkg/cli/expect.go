@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
+	"net/url"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,14 +45,23 @@ func (g *globalFlags) pastRuns(ctx context.Context, store objstore.Store) []hist
 // at each phase for that phase and the rest of the run.
 type announcer struct {
 	phase.Sink
-	past []history.Run
+	past   []history.Run
+	notAWS bool
 
 	mu       sync.Mutex
 	expected *report.Expected // nil until it is announced
 }
 
-func newAnnouncer(sink phase.Sink, past []history.Run) *announcer {
-	return &announcer{Sink: sink, past: past}
+func (g *globalFlags) newAnnouncer(sink phase.Sink, past []history.Run) *announcer {
+	return &announcer{Sink: sink, past: past, notAWS: g.notAWS()}
+}
+
+// notAWS reports whether EC2 is another than AWS's own: that of the testbed, or an emulator.
+func (g *globalFlags) notAWS() bool {
+	endpoint := cmp.Or(g.endpoint, os.Getenv("AWS_ENDPOINT_URL_EC2"), os.Getenv("AWS_ENDPOINT_URL"))
+	at, err := url.Parse(endpoint)
+	return endpoint != "" && (err != nil ||
+		!strings.Contains(at.Hostname()+".", ".amazonaws.com.") && !strings.HasSuffix(at.Hostname(), ".api.aws"))
 }
 
 // ofBackup announces a backup of the source. The data size and the change rate come from the cluster's last backup;
@@ -72,6 +84,7 @@ func (a *announcer) expectation(in estimate.Input, earlier json.RawMessage) (jso
 			return nil, ""
 		}
 		e = made.Expected()
+		e.NotAWS = a.notAWS && !made.Fitted
 		if earlier, err = json.Marshal(e); err != nil {
 			return nil, ""
 		}
@@ -79,8 +92,7 @@ func (a *announcer) expectation(in estimate.Input, earlier json.RawMessage) (jso
 	a.mu.Lock()
 	a.expected = e
 	a.mu.Unlock()
-	return earlier, fmt.Sprintf("expected duration: %s (%s to %s), by %s",
-		report.Duration(e.Seconds), report.Duration(e.LowSeconds), report.Duration(e.HighSeconds), e.Model)
+	return earlier, "expected duration: " + e.Text()
 }
 
 // Emit implements phase.Sink.
@@ -89,7 +101,7 @@ func (a *announcer) Emit(e phase.Event) {
 	a.mu.Lock()
 	expected := a.expected
 	a.mu.Unlock()
-	if e.Type != phase.PhaseStarted || expected == nil {
+	if e.Type != phase.PhaseStarted || expected == nil || expected.NotAWS {
 		return
 	}
 	left, mine := 0.0, -1.0
@@ -105,7 +117,7 @@ func (a *announcer) Emit(e phase.Event) {
 		return // unknown, or too short to read
 	}
 	note := e
-	note.Type, note.Message = phase.Note, "expected to take "+report.Duration(mine)+", the run "+report.Duration(left)+
+	note.Type, note.Message = phase.Note, "expected to take "+report.Roughly(mine)+", the run "+report.Roughly(left)+
 		" from here, by "+expected.Model
 	a.Sink.Emit(note)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/estimate"
 	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -45,12 +46,12 @@ func TestAnnouncer_Backup_IsOfTheStoragesOwnRuns(t *testing.T) { //nolint:parall
 	cancel()
 	spec := cluster.VolumeSpec{Type: "gp3", SizeGiB: 300, IOPS: 3000, ThroughputMiB: 125}
 
-	record, text := newAnnouncer(&heard{}, g.pastRuns(ended, store)).ofBackup(source("prod", spec), nil)
+	record, text := g.newAnnouncer(&heard{}, g.pastRuns(ended, store)).ofBackup(source("prod", spec), nil)
 	require.Nil(t, record, "nothing is known, and nobody is to be asked")
 	require.Empty(t, text)
 
 	h := &heard{}
-	eta := newAnnouncer(h, g.pastRuns(t.Context(), store))
+	eta := g.newAnnouncer(h, g.pastRuns(t.Context(), store))
 	eta.Emit(phase.Event{Type: phase.PhaseStarted, Phase: report.CreateTask})
 	require.Empty(t, h.notes, "it is not announced yet")
 	record, text = eta.ofBackup(source("prod", spec), nil)
@@ -60,10 +61,10 @@ func TestAnnouncer_Backup_IsOfTheStoragesOwnRuns(t *testing.T) { //nolint:parall
 	require.Regexp(t, `^expected to take 1m40.*, by the last 8 backups of this storage$`, h.notes[0])
 	require.InDelta(t, 100, phaseSeconds(underway.Announced(record), report.VolumeSnapshots), 1, "what is journalled is what was said")
 
-	record, text = newAnnouncer(h, g.pastRuns(ended, store)).ofBackup(source("prod", spec), nil)
+	record, text = g.newAnnouncer(h, g.pastRuns(ended, store)).ofBackup(source("prod", spec), nil)
 	require.NotNil(t, record, "what was read before is known")
 	require.NotEmpty(t, text)
-	record, _ = newAnnouncer(h, g.pastRuns(ended, store)).ofBackup(source("other", spec), nil)
+	record, _ = g.newAnnouncer(h, g.pastRuns(ended, store)).ofBackup(source("other", spec), nil)
 	require.Nil(t, record, "nobody knows how much data another cluster has")
 }
 
@@ -90,7 +91,7 @@ func planned(spec cluster.VolumeSpec) *restore.Plan {
 func TestAnnouncer_Restore_IsOfTheRunsOwnVolumes(t *testing.T) {
 	t.Parallel()
 	expect := func(opts restore.Options, spec cluster.VolumeSpec) *report.Expected {
-		record, text := newAnnouncer(&heard{}, nil).expectation(plannedRestore(opts, planned(spec)), nil)
+		record, text := (&globalFlags{}).newAnnouncer(&heard{}, nil).expectation(plannedRestore(opts, planned(spec)), nil)
 		require.NotEmpty(t, text)
 		return underway.Announced(record)
 	}
@@ -108,7 +109,7 @@ func TestAnnouncer_Restore_IsOfTheRunsOwnVolumes(t *testing.T) {
 func TestAnnouncer_Continued_KeepsWhatWasAnnounced(t *testing.T) {
 	t.Parallel()
 	h := &heard{}
-	eta := newAnnouncer(h, nil)
+	eta := (&globalFlags{}).newAnnouncer(h, nil)
 	first := json.RawMessage(`{"model":"the last 5 restores of this storage","seconds":600,"lowSeconds":500,"highSeconds":700,"phases":[{"name":"resolve data","seconds":400}]}`)
 	record, text := eta.expectation(plannedRestore(restore.Options{}, planned(cluster.VolumeSpec{Type: "gp3"})), first)
 	require.JSONEq(t, string(first), string(record))
@@ -137,4 +138,22 @@ func TestInputOf_Backup_WhatChangedByTheMarks(t *testing.T) {
 			require.Equal(t, row.want, inputOf(&r).ChangedBytes)
 		})
 	}
+}
+
+// A model of AWS says nothing of another EC2, unless it is fitted to the runs there.
+func TestAnnouncer_NotAWS_IsNotComparedUnlessFitted(t *testing.T) {
+	for endpoint, not := range map[string]bool{
+		"": false, "https://vpce-1.ec2.eu-west-1.vpce.amazonaws.com": false, "https://ec2.cn-north-1.amazonaws.com.cn": false,
+		"https://ec2.us-east-1.api.aws": false, "http://127.0.0.1:4566": true,
+	} {
+		t.Setenv("AWS_ENDPOINT_URL", endpoint)
+		require.Equal(t, not, (&globalFlags{}).notAWS(), endpoint)
+	}
+	h := &heard{}
+	eta := (&globalFlags{endpoint: "http://127.0.0.1:4566"}).newAnnouncer(h, nil)
+	record, text := eta.expectation(estimate.Input{Operation: report.Restore, Stores: 3, DataBytes: 1 << 40}, nil)
+	require.Contains(t, text, "by the published tables, a model of AWS: not comparable here")
+	require.True(t, underway.Announced(record).NotAWS)
+	eta.Emit(phase.Event{Type: phase.PhaseStarted, Phase: report.ResolveData})
+	require.Empty(t, h.notes, "nothing counts down")
 }

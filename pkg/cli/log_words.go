@@ -92,8 +92,7 @@ func (l *logWords) effect(r *phase.Record) string {
 		journal.ResultServes:           fixed("the cluster serves"),
 		journal.ResultAhead:            fixed("knows which replicas are ahead of their raft logs"),
 		journal.ResultExpected: said(func(d report.Expected) string {
-			return fmt.Sprintf("expected duration: %s (%s to %s), by %s", report.Duration(d.Seconds),
-				report.Duration(d.LowSeconds), report.Duration(d.HighSeconds), d.Model)
+			return "expected duration: " + d.Text()
 		}),
 	}[r.Name]
 	if !ok {

@@ -158,7 +158,7 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 					return doc, doc.estimate(ctx, deps.Store, opts, plan)
 				},
 				run: func(ctx context.Context) (document, error) {
-					eta := newAnnouncer(deps.Sink, a.global.pastRuns(ctx, deps.Store))
+					eta := a.global.newAnnouncer(deps.Sink, a.global.pastRuns(ctx, deps.Store))
 					deps.Sink = eta
 					deps.Announce = func(plan *restore.Plan, earlier json.RawMessage) (json.RawMessage, string) {
 						return eta.expectation(plannedRestore(opts, plan), earlier)

@@ -32,11 +32,12 @@ func printProgress(w io.Writer, p *underway.Progress, step string, v view) {
 	if e == nil {
 		return
 	}
-	fmt.Fprintf(w, "expected duration: %s (%s to %s), by %s; ", report.Duration(e.Seconds),
-		report.Duration(e.LowSeconds), report.Duration(e.HighSeconds), oneLine(e.Model))
-	if p.ETA == nil {
-		fmt.Fprintln(w, "it takes longer")
-		return
+	fmt.Fprintf(w, "expected duration: %s", oneLine(e.Text()))
+	switch {
+	case p.ETA != nil:
+		fmt.Fprintf(w, "; ends at about %s", v.text(*p.ETA))
+	case !e.NotAWS:
+		fmt.Fprint(w, "; it takes longer")
 	}
-	fmt.Fprintf(w, "ends at about %s\n", v.text(*p.ETA))
+	fmt.Fprintln(w)
 }

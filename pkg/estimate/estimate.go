@@ -12,13 +12,16 @@ type Phase struct {
 	High    float64 `json:"highSeconds"`
 	// Note is what the time depends on that is unknown before the run; "" if nothing.
 	Note string `json:"note,omitempty"`
+
+	grows float64 // the part of the model's Seconds that depends on the data and the volumes
 }
 
 // Estimate is how long a run takes and what it costs.
 type Estimate struct {
 	Input Input `json:"input"`
-	// Model is the source of the times.
+	// Model is the source of the times; Fitted ones are by the storage's own runs.
 	Model  string  `json:"model"`
+	Fitted bool    `json:"fitted"`
 	Total  Phase   `json:"total"`
 	Phases []Phase `json:"phases"`
 	Cost   Cost    `json:"cost"`
@@ -32,7 +35,7 @@ const (
 	publishedHigh = 1.4
 )
 
-// Of estimates a run by the model, scaled by fit (nil: as published), at the given prices.
+// Of estimates a run by the model, fitted to a storage's runs (nil: as published), at the given prices.
 func Of(in Input, fit *Fit, p *Prices) (*Estimate, error) {
 	in, err := in.Complete()
 	if err != nil {
@@ -40,13 +43,14 @@ func Of(in Input, fit *Fit, p *Prices) (*Estimate, error) {
 	}
 	left := fit.unchanged(in)
 	e := &Estimate{
-		Input: in, Model: fit.name(in.Operation), Phases: phases(in, left.median), Total: Phase{Name: "total"},
+		Input: in, Model: fit.name(in), Fitted: fit.covers(in),
+		Phases: phases(in, left.median), Total: Phase{Name: "total"},
 	}
 	fastest, slowest := phases(in, left.high), phases(in, left.low)
 	for i := range e.Phases {
 		ph := &e.Phases[i]
-		s := fit.scale(in.Operation, ph.Name)
-		ph.Low, ph.High, ph.Seconds = fastest[i].Seconds*s.low, slowest[i].Seconds*s.high, ph.Seconds*s.median
+		c := fit.curve(in, ph.Name)
+		ph.Low, ph.High, ph.Seconds = c.seconds(fastest[i])*c.low, c.seconds(slowest[i])*c.high, c.seconds(*ph)
 		if ph.Name == report.ResolveData {
 			ph.Note = fit.regionsNote(in, left)
 		}

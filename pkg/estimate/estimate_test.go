@@ -284,6 +284,65 @@ func TestFit_EnoughRuns_ScaleTheModelByTheirMedian(t *testing.T) {
 	require.InDelta(t, 786*0.5*0.5, seconds(t, smaller, report.ResolveData), 1, "data that grow or shrink still count")
 }
 
+// Runs of one size do not show what is overhead and what grows with the data: they say nothing of another size.
+func TestFit_RunsOfOneSize_SayNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	var samples []estimate.Sample
+	for range 6 {
+		s := sample(1)
+		s.Input.DataBytes = 20 * 150e6 // of the testbed: overhead alone
+		s.Phases = map[string]float64{report.CreateCluster: 1, report.StartTiKV: 3, report.ResolveData: 2.5}
+		samples = append(samples, s)
+	}
+	other := "the published tables, as the last 6 restores of this storage are of other sizes"
+	for name, row := range map[string]struct {
+		bytes   int64
+		resolve float64
+		model   string
+	}{
+		"the same": {20 * 150e6, 2.5, "the last 6 restores of this storage"}, "nearly twice": {20 * 290e6, 5, "the last 6 restores of this storage"},
+		"more than twice": {20 * 310e6, 0.2, other}, "less than half": {20 * 70e6, 0.1, other}, "21 TB": {21_000 * estimate.GB, 786, other},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := samples[0].Input
+			in.DataBytes = row.bytes
+			e, err := estimate.Of(in, estimate.NewFit(samples), nil)
+			require.NoError(t, err)
+			require.Equal(t, row.model, e.Model)
+			require.Equal(t, row.model != other, e.Fitted)
+			require.InDelta(t, row.resolve, seconds(t, e, report.ResolveData), 0.2)
+		})
+	}
+}
+
+// Runs of several sizes do: two minutes, and half the published rate, are found whatever one odd run took.
+func TestFit_RunsOfSeveralSizes_OverheadAndRateApart(t *testing.T) {
+	t.Parallel()
+	var samples []estimate.Sample
+	for i, tb := range []int64{1, 2, 3, 4, 5} {
+		s := sample(1)
+		s.Input.DataBytes = tb * 1000 * estimate.GB
+		s.Phases[report.ResolveData] = 120 + 2*786*float64(tb)/21
+		if i == 2 {
+			s.Phases[report.ResolveData] *= 3
+		}
+		samples = append(samples, s)
+	}
+	in := samples[0].Input
+	for tb, fitted := range map[int64]bool{0: true, 1: true, 20: true, 21: false} {
+		in.DataBytes = max(tb*1000*estimate.GB, 1e6)
+		e, err := estimate.Of(in, estimate.NewFit(samples), nil)
+		require.NoError(t, err)
+		require.Equal(t, fitted, e.Fitted, tb)
+		want := 786 * float64(tb) / 21
+		if fitted {
+			want = 120 + 2*want
+		}
+		require.InDelta(t, want, seconds(t, e, report.ResolveData), 1, tb)
+	}
+}
+
 // A cluster that grew, or a faster version, shows in the estimate after some runs, not after as many as there were before.
 func TestFit_OldRuns_CountNoMore(t *testing.T) {
 	t.Parallel()

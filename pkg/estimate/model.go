@@ -70,15 +70,20 @@ func backupPhases(in Input) []Phase {
 	if in.Spec.SizeGiB > smallVolumeGiB {
 		rate = snapshotRateLarge
 	}
-	changed := float64(in.LargestBytes) * float64(in.ChangedBytes) / float64(in.DataBytes)
+	copying := in.changed() / rate
 	return []Phase{
 		{Name: report.CreateTask, Seconds: createTaskSeconds},
 		{Name: report.PauseScheduling, Seconds: pauseSchedulingSeconds},
 		{Name: report.PauseGC, Seconds: pauseGCSeconds},
 		{Name: report.GetBackupTS, Seconds: backupTSSeconds},
-		{Name: report.VolumeSnapshots, Seconds: cutSeconds + paced(in.Stores) + changed/rate},
+		{Name: report.VolumeSnapshots, Seconds: cutSeconds + paced(in.Stores) + copying, grows: copying},
 		{Name: "seal", Seconds: sealSeconds},
 	}
+}
+
+// changed is what a backup copies off the fullest volume, in bytes.
+func (in Input) changed() float64 {
+	return float64(in.LargestBytes) * float64(in.ChangedBytes) / float64(in.DataBytes)
 }
 
 func restorePhases(in Input, unchanged float64) []Phase {
@@ -89,13 +94,16 @@ func restorePhases(in Input, unchanged float64) []Phase {
 	}
 	var out []Phase
 	if in.FastRestore {
-		out = append(out, Phase{Name: "enable fast restore", Seconds: float64(in.LargestBytes>>30) * fastRestorePerGiB})
+		enable := float64(in.LargestBytes>>30) * fastRestorePerGiB
+		out = append(out, Phase{Name: "enable fast restore", Seconds: enable, grows: enable})
 	}
+	wait := waves(in)
+	resolve := resolvePerGB * gb * resolveFactor(in) * (1 - flashbackPart*unchanged)
 	return append(out,
 		Phase{Name: report.CreateCluster, Seconds: createClusterSeconds},
-		Phase{Name: report.RestoreVolumes, Seconds: restoreVolumesSeconds + paced(in.Volumes) + waves(in)},
-		Phase{Name: report.StartTiKV, Seconds: startTiKVSeconds + recovery},
-		Phase{Name: report.ResolveData, Seconds: resolvePerGB * gb * resolveFactor(in) * (1 - flashbackPart*unchanged)},
+		Phase{Name: report.RestoreVolumes, Seconds: restoreVolumesSeconds + paced(in.Volumes) + wait, grows: wait},
+		Phase{Name: report.StartTiKV, Seconds: startTiKVSeconds + recovery, grows: recovery},
+		Phase{Name: report.ResolveData, Seconds: resolve, grows: resolve},
 		Phase{Name: report.StartTiDB, Seconds: startTiDBSeconds},
 	)
 }

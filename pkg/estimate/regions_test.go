@@ -65,7 +65,7 @@ func TestOf_Marks_WithoutPastRestores_RangeIsFromAllSavedToNothing(t *testing.T)
 	require.InDelta(t, 786, p.Seconds, 0.01, "nobody knows how many regions are written to: the time is that of all")
 	require.InDelta(t, 0.7*byPart(0.98), p.Low, 0.01)
 	require.InDelta(t, 1.4*786, p.High, 0.01)
-	require.Equal(t, "98% of the regions have marks: resolve data takes 46.5s if nothing was written to these since, 13m06s if all regions are flashed back, "+
+	require.Equal(t, "98% of the regions have marks: resolve data takes 47s if nothing was written to these since, 13m06s if all regions are flashed back, "+
 		"which the time assumes", p.Note)
 	fewer := dataPhase(t, marked(0.5), nil)
 	require.Greater(t, fewer.Low, p.Low)
@@ -91,7 +91,7 @@ func TestFit_Marks_ShareOfThePastRestoresDecides(t *testing.T) {
 	require.InDelta(t, 2*byPart(0.95), p.Seconds, 0.01)
 	require.InDelta(t, 2*byPart(0.982), p.Low, 0.01, "the 90th percentile")
 	require.InDelta(t, 2*byPart(0.84), p.High, 0.01, "the 10th")
-	require.Contains(t, p.Note, "resolve data takes 1m02.9s if nothing was written to these since, 26m12s if all regions are flashed back")
+	require.Contains(t, p.Note, "resolve data takes 1m03s if nothing was written to these since, 26m12s if all regions are flashed back")
 	require.Contains(t, p.Note, "; the median restore of this storage flashed back 5%")
 
 	require.InDelta(t, 2*byPart(0.6), dataPhase(t, marked(0.6), fit).Seconds, 0.01, "a region without a mark is flashed back")

@@ -1,7 +1,6 @@
 package exporter
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -32,8 +31,10 @@ func outlook(p *underway.Progress) (facts [][2]string) {
 	if e == nil {
 		return nil
 	}
-	facts = append(facts, [2]string{"expected", fmt.Sprintf("%s (%s to %s), by %s", report.Duration(e.Seconds),
-		report.Duration(e.LowSeconds), report.Duration(e.HighSeconds), e.Model)})
+	facts = append(facts, [2]string{"expected", e.Text()})
+	if e.NotAWS {
+		return facts
+	}
 	if p.ETA == nil {
 		return append(facts, [2]string{"ends", "it takes longer than expected"})
 	}

@@ -16,14 +16,16 @@ func (r *Report) expectedLine() string {
 	if e == nil || e.Seconds <= 0 || r.Outcome == phase.Failed {
 		return ""
 	}
-	difference, off := "as long as expected", math.Round(100*(r.TotalSeconds/e.Seconds-1))
-	if off > 0 {
-		difference = fmt.Sprintf("%.0f%% more than expected", off)
-	} else if off < 0 {
-		difference = fmt.Sprintf("%.0f%% less than expected", -off)
+	difference, off := "; it took as long as expected", math.Round(100*(r.TotalSeconds/e.Seconds-1))
+	switch {
+	case e.NotAWS:
+		difference = ""
+	case off > 0:
+		difference = fmt.Sprintf("; it took %.0f%% more than expected", off)
+	case off < 0:
+		difference = fmt.Sprintf("; it took %.0f%% less than expected", -off)
 	}
-	return fmt.Sprintf("expected: %s (%s to %s) by %s; it took %s", Duration(e.Seconds), Duration(e.LowSeconds),
-		Duration(e.HighSeconds), e.Model, difference)
+	return "expected: " + e.Text() + difference
 }
 
 // expectedTable has the expected and the actual time of each phase, both with their shares.
@@ -33,12 +35,12 @@ func (r *Report) expectedTable() table.Writer {
 	t.SetColumnConfigs([]table.ColumnConfig{right(2), right(3), right(4), right(5), right(6), right(7)})
 	row := func(name string, want, low, high, got float64, ran bool) table.Row {
 		out := table.Row{
-			name, Duration(want), Duration(low) + " - " + Duration(high), Percent(want / e.Seconds), absent, absent,
+			name, Roughly(want), Range(low, high), Percent(want / e.Seconds), absent, absent,
 			"not run",
 		}
 		if ran {
 			out[4], out[5], out[6] = Duration(got), Percent(r.share(got)), absent
-			if want > 0 {
+			if want > 0 && !e.NotAWS {
 				out[6] = fmt.Sprintf("%+.0f%%", 100*(got/want-1))
 			}
 		}

@@ -23,7 +23,7 @@ func TestMarkdown_ExpectedPublishedWarningsAndAttempts(t *testing.T) {
 	}{
 		"backup": {reporttest.Backup(3), []string{
 			"| phase | expected | range | share | actual | share | difference |",
-			"| volume snapshots | 14m50s | 11m40s - 18m20s | 98.9% | 14m16.4s | 99.3% | -4% |", "| pause scheduling | 100ms | 50ms - 200ms | <0.1% | 250ms | <0.1% | +150% |",
+			"| volume snapshots | 14m50s | 11m40s - 18m20s | 98.9% | 14m16.4s | 99.3% | -4% |", "| pause scheduling | <1s | <1s | <0.1% | 250ms | <0.1% | +150% |",
 			"| total | 15m00s | 11m40s - 20m00s | 100% | 14m22.5s | 100% | -4% |", "published: about 350 min for 1024 GB per volume",
 		}},
 		"restore": {reporttest.Restore(3), []string{
@@ -65,11 +65,29 @@ func TestTable_ExpectedTotal_IsAlwaysThere(t *testing.T) {
 			} {
 				var b bytes.Buffer
 				require.NoError(t, write(&b), what)
-				require.Equal(t, 1, strings.Count(b.String(), "expected: 15m00s (11m40s to 20m00s) by "), b.String())
+				require.Equal(t, 1, strings.Count(b.String(), "expected: 15m00s (11m40s to 20m00s), by "), b.String())
 				require.Contains(t, b.String(), row.want, what)
 				require.NotContains(t, b.String(), "difference", what)
 			}
 		})
+	}
+}
+
+// A model of AWS says nothing of a run on the testbed.
+func TestExpected_NotAWS_IsNotCompared(t *testing.T) {
+	t.Parallel()
+	r := reporttest.Backup(3)
+	r.Expected.NotAWS = true
+	var table bytes.Buffer
+	require.NoError(t, r.Markdown(&table, report.TableOptions{Compare: true, Details: true}))
+	require.Contains(t, table.String(), "by 12 runs of this storage, a model of AWS: not comparable here\n")
+	require.Contains(t, table.String(), "| 14m22.5s | 100% | - |")
+}
+
+func TestRoughly(t *testing.T) {
+	t.Parallel()
+	for want, seconds := range map[string]float64{"0s": 0, "<1s": 0.2, "1s": 0.6, "18m22s": 1102.4, "1h00m": 3599.6, "2h50m": 10199} {
+		require.Equal(t, want, report.Roughly(seconds))
 	}
 }
 

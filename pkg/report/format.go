@@ -41,6 +41,27 @@ func Duration(seconds float64) string {
 	return fmt.Sprintf("%dm%02d%ss", tenths/600, tenths/10%60, fraction)
 }
 
+// Roughly prints an estimate: "<1s", "12s", "18m22s", and from an hour on without seconds, "2h49m".
+func Roughly(seconds float64) string {
+	switch whole := math.Round(seconds); {
+	case seconds > 0 && whole == 0:
+		return "<1s"
+	case whole >= 3600:
+		minutes := int64(math.Round(seconds / 60))
+		return fmt.Sprintf("%dh%02dm", minutes/60, minutes%60)
+	default:
+		return Duration(whole)
+	}
+}
+
+// Range prints an estimate's bounds.
+func Range(low, high float64) string {
+	if Roughly(low) == Roughly(high) {
+		return Roughly(low)
+	}
+	return Roughly(low) + " - " + Roughly(high)
+}
+
 // Percent prints a share; a small one that rounds to zero is "<0.1%".
 func Percent(share float64) string {
 	switch {

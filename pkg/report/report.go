@@ -174,6 +174,18 @@ type Expected struct {
 	LowSeconds  float64         `json:"lowSeconds"`
 	HighSeconds float64         `json:"highSeconds"`
 	Phases      []ExpectedPhase `json:"phases"`
+	// NotAWS means that the run had another EC2, which the model knows nothing of: the times cannot be compared.
+	NotAWS bool `json:"notAWS,omitempty"`
+}
+
+// Text is the time, its range, and its source.
+func (e *Expected) Text() string {
+	text := fmt.Sprintf("%s (%s to %s), by %s", Roughly(e.Seconds), Roughly(e.LowSeconds), Roughly(e.HighSeconds),
+		Name(e.Model))
+	if e.NotAWS {
+		text += ", a model of AWS: not comparable here"
+	}
+	return text
 }
 
 // ExpectedPhase is how long a phase should have taken.

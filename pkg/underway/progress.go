@@ -17,7 +17,8 @@ type Progress struct {
 	// StepSeconds is how long the current step has run, and Seconds how long the run, gaps included.
 	StepSeconds float64 `json:"stepSeconds"`
 	Seconds     float64 `json:"seconds"`
-	// Expected is what the run announced; nil if it announced nothing. ETA is by it; nil once it takes longer.
+	// Expected is what the run announced; nil if it announced nothing. ETA is by it; nil once it
+	// takes longer, and if the model is of AWS and the run is not there.
 	Expected *report.Expected `json:"expected,omitempty"`
 	ETA      *time.Time       `json:"eta,omitempty"`
 }
@@ -31,7 +32,7 @@ func Of(of journal.Operation, records []phase.Record, step string, began, now ti
 		}
 	}
 	p.Expected = Announced(journal.ReadFacts(records).Expected)
-	if p.Expected != nil && p.Seconds <= p.Expected.HighSeconds {
+	if p.Expected != nil && !p.Expected.NotAWS && p.Seconds <= p.Expected.HighSeconds {
 		eta := began.Add(time.Duration(p.Expected.Seconds * float64(time.Second))).UTC()
 		p.ETA = &eta
 	}

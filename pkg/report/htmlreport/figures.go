@@ -73,10 +73,10 @@ func plural(n int, of string) string {
 // against is the expected time of the run.
 func against(r *report.Report) string {
 	e := r.Expected
-	if e == nil || e.Seconds <= 0 {
+	if e == nil || e.Seconds <= 0 || e.NotAWS {
 		return ""
 	}
-	return "expected " + report.Duration(e.Seconds)
+	return "expected " + report.Roughly(e.Seconds)
 }
 
 // problem is why a run failed.

@@ -71,9 +71,9 @@ func TestWrite_Sections_HaveTheRunsFigures(t *testing.T) {
 	restore := written(t, htmlreport.Page{Reports: []*report.Report{reporttest.Restore(3)}, Published: true})
 	failed := written(t, htmlreport.Page{Reports: []*report.Report{reporttest.Failed()}})
 	for name, row := range map[string]struct{ page, heading, want string }{
-		"expected of a phase":     {backup, "Expected and actual", "|volume snapshots|14m50s|11m40s – 18m20s|98.9%|14m16.4s|99.3%|-4%|as expected"},
-		"expected of a slow one":  {backup, "Expected and actual", "|pause scheduling|100ms|50ms – 200ms|<0.1%|250ms|<0.1%|+150%|slower"},
-		"expected of the run":     {backup, "Expected and actual", "|total|15m00s|11m40s – 20m00s|100%|14m22.5s|100%|-4%|as expected"},
+		"expected of a phase":     {backup, "Expected and actual", "|volume snapshots|14m50s|11m40s - 18m20s|98.9%|14m16.4s|99.3%|-4%|as expected"},
+		"expected of a slow one":  {backup, "Expected and actual", "|pause scheduling|<1s|<1s|<0.1%|250ms|<0.1%|+150%|slower"},
+		"expected of the run":     {backup, "Expected and actual", "|total|15m00s|11m40s - 20m00s|100%|14m22.5s|100%|-4%|as expected"},
 		"published form":          {restore, "In the published form", "|this run|3 TB|1 TB|3|53s|6.4s|2m55.2s|8m32.9s|58s|13m26s"},
 		"its shares":              {restore, "In the published form", "|share||||6.6%|0.8%|21.7%|63.6%|7.2%|100%"},
 		"the published case":      {restore, "In the published form", "|published|21 TB|1 TB|20|1m00s|6s|3m10s|13m06s|1m00s|18m16s"},
@@ -92,6 +92,16 @@ func TestWrite_Sections_HaveTheRunsFigures(t *testing.T) {
 }
 
 // What a restore did with the regions is among its facts, as in the table and in Markdown.
+func TestWrite_ExpectedOfAWS_IsNotComparedElsewhere(t *testing.T) {
+	t.Parallel()
+	compared, other := reporttest.Backup(3), reporttest.Backup(3)
+	other.Expected.NotAWS = true
+	for text, is := range map[string]bool{"It is a model of AWS: not comparable here.": true, "expected 15m": false, "-4%": false} {
+		require.Equal(t, is, strings.Contains(written(t, htmlreport.Page{Reports: []*report.Report{other}}), text), text)
+		require.NotEqual(t, is, strings.Contains(written(t, htmlreport.Page{Reports: []*report.Report{compared}}), text), text)
+	}
+}
+
 func TestWrite_Regions_AreAmongTheFacts(t *testing.T) {
 	t.Parallel()
 	r := reporttest.Restore(3)

@@ -21,14 +21,16 @@ func expected(r *report.Report) g.Node {
 		actual, share, difference, verdict := "-", "-", "-", "not run"
 		if ran {
 			actual = report.Duration(got)
-			difference, verdict = percentOff(got, want), within(low, high, got)
+			if verdict = ""; !e.NotAWS {
+				difference, verdict = percentOff(got, want), within(low, high, got)
+			}
 			if r.TotalSeconds > 0 {
 				share = report.Percent(got / r.TotalSeconds)
 			}
 		}
 		rows = append(rows,
-			h.Tr(h.Th(h.Scope("row"), g.Text(name)), num(report.Duration(want)),
-				num(report.Duration(low)+" – "+report.Duration(high)),
+			h.Tr(h.Th(h.Scope("row"), g.Text(name)), num(report.Roughly(want)),
+				num(report.Range(low, high)),
 				num(report.Percent(want/e.Seconds)), num(actual), num(share), num(difference), h.Td(g.Text(verdict))))
 	}
 	for _, p := range e.Phases {
@@ -36,8 +38,12 @@ func expected(r *report.Report) g.Node {
 		add(name(p.Name), p.LowSeconds, p.Seconds, p.HighSeconds, got, ran)
 	}
 	add("total", e.LowSeconds, e.Seconds, e.HighSeconds, r.TotalSeconds, true)
+	source := "The model is from " + clean(e.Model) + "."
+	if e.NotAWS {
+		source += " It is a model of AWS: not comparable here."
+	}
 	return g.Group{
-		h.P(g.Textf("The model is from %s. ", clean(e.Model))),
+		h.P(g.Text(source)),
 		Scroll("Expected and actual", h.Table(h.Class("expected"),
 			h.THead(
 				h.Tr(column("phase"), numColumn("expected"), numColumn("range"), numColumn("share"),
