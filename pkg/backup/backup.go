@@ -42,6 +42,7 @@ type EBS interface {
 	ebs.Volumes
 	ebs.Account
 	ebs.Tagger
+	ebs.Keys
 }
 
 // Deps are a backup's dependencies. All are required except Sink, Log and Remains.

@@ -63,6 +63,28 @@ func (o *source) describe(ctx context.Context, s *phase.Scope) error {
 	return nil
 }
 
+// checkKeys refuses a volume whose KMS key no longer exists, as nothing could read its snapshot. It warns of a key that
+// is not enabled now.
+func (o *source) checkKeys(ctx context.Context, s *phase.Scope) error {
+	var ids []string
+	for _, st := range o.Topology.Stores {
+		for _, v := range st.Volumes {
+			ids = append(ids, v.KMSKey)
+		}
+	}
+	for _, key := range preflight.DescribeKeys(ctx, o.ebs, ids) {
+		switch {
+		case key.Missing:
+			return key.Refusal()
+		case !key.Known:
+			s.Note("KMS key %s could not be checked: %s", key.Name, key.State)
+		case !key.Enabled:
+			s.Warn("no volume can be restored while KMS key %s is unusable: %s; %s", key.Name, key.State, key.Do)
+		}
+	}
+	return nil
+}
+
 // readVersions records the regions' versions, which show the regions that change before the hold.
 func (o *source) readVersions(ctx context.Context) (err error) {
 	o.regions, err = preflight.RegionVersions(ctx, o.pd, o.opts.Cluster)

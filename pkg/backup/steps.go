@@ -26,6 +26,9 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	r.ts.saw(r.source.resolved)
+	if err := r.source.checkKeys(ctx, s); err != nil {
+		return err
+	}
 	warning, err := r.source.checkTiFlash(s)
 	if warning != "" {
 		r.result.Warnings = append(r.result.Warnings, warning)

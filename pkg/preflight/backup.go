@@ -28,6 +28,7 @@ type Limits struct {
 type EBS interface {
 	ebs.Volumes
 	ebs.Account
+	ebs.Keys
 }
 
 // PD is the part of the placement driver that preflight uses.

@@ -23,6 +23,7 @@ type world struct {
 	pd.Members
 	ebs.Volumes
 	ebs.Account
+	ebs.Keys
 
 	tc       kube.TidbCluster
 	pods     []kube.Pod

@@ -54,6 +54,9 @@ func (r *run) begin(ctx context.Context, s *phase.Scope, plan volumes.Plan, betw
 	if err := r.planner().CheckQuotas(ctx, s, plan, r.making.fast); err != nil {
 		return err
 	}
+	if err := r.planner().CheckKeys(ctx, s, plan); err != nil {
+		return err
+	}
 	for _, check := range between {
 		if err := check(); err != nil {
 			return err

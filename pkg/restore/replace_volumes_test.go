@@ -11,7 +11,6 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
-	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/restore"
 	"github.com/tisnap/tisnap/pkg/standin/timescale"
@@ -24,6 +23,7 @@ import (
 type replacing struct {
 	restore.EBS
 	happened func(ctx context.Context, ids []cluster.VolumeID) bool
+	before   func() // before the first volume is asked for; nil does nothing
 	first    sync.Once
 	calls    atomic.Int64
 	together chan struct{}
@@ -31,6 +31,9 @@ type replacing struct {
 
 func (r *replacing) CreateVolume(ctx context.Context, request ebs.VolumeRequest) (ebs.Volume, error) {
 	n := r.calls.Add(1)
+	if n == 1 && r.before != nil {
+		r.before()
+	}
 	if n == 12 {
 		close(r.together)
 	}
@@ -119,18 +122,16 @@ func TestAllVolumesVanish_NamesTheirKeyAndItsState(t *testing.T) { //nolint:tpar
 	for _, row := range []struct {
 		name, text string
 		asked      int64
-		change     func(ec2 *ebstest.Server, key string)
+		denied     string // "" disables the key only once it was checked
 	}{
-		{"disabled", "its state is Disabled", 6, func(s *ebstest.Server, key string) { s.SetKey(key, ebs.Key{State: ebs.KeyDisabled}) }},
-		{"not-to-be-described", "its state could not be read (describe kms key of ", 18, func(s *ebstest.Server, key string) {
-			s.SetKey(key, ebs.Key{State: ebs.KeyDisabled})
-			s.Deny("DescribeKey")
-		}},
+		{"disabled", "its state is Disabled", 6, ""},
+		{"not-to-be-described", "its state could not be read (describe kms key of ", 18, "DescribeKey"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			ec2 := l.replaces(t, l.vanished)
 			key := "arn:aws:kms:" + testbed.Region + ":123456789012:key/" + row.name
-			row.change(l.bed.EC2, key)
+			l.bed.EC2.Deny(row.denied)
+			ec2.before = func() { l.bed.EC2.SetKey(key, ebs.Key{State: ebs.KeyDisabled}) }
 			_, err := l.restore(within(t), t, nil, func(o *restore.Options) { o.KMSKey = key })
 			require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
 			require.ErrorContains(t, err, "create volumes of "+key+": all 6 volumes")

@@ -54,17 +54,12 @@ func refused(store objstore.Store, err error, header, instead string) error {
 			"all requirements", header)
 }
 
-// Check is Open for a dry run, which records nothing in the storage. unproven is what it could not prove because it may
-// not write.
-func Check(ctx context.Context, store objstore.Store, tool string) (s *Storage, unproven string, err error) {
-	s, err = Read(ctx, store)
-	if err != nil || s.proven(objstore.Server(store), tool) {
-		return s, "", err
+// Check is Open for a dry run, which records nothing in the storage. It always writes and deletes the proof's object: a
+// storage that was proven once may be read-only now.
+func Check(ctx context.Context, store objstore.Store) (*Storage, error) {
+	s, err := Read(ctx, store)
+	if err != nil {
+		return nil, err
 	}
-	err = Prove(ctx, store)
-	if failure.Is(err, failure.Denied) {
-		return s, "could not check that the storage's server rejects writes whose condition fails: " +
-			err.Error(), nil
-	}
-	return s, "", err
+	return s, Prove(ctx, store)
 }

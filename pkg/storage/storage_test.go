@@ -62,7 +62,7 @@ func TestOpen_ServerIgnoresConditions_IsRefusedByName(t *testing.T) {
 			objects, err := row.List(t.Context(), "")
 			require.NoError(t, err)
 			require.Empty(t, objects)
-			_, _, err = storage.Check(t.Context(), row, "v1")
+			_, err = storage.Check(t.Context(), row)
 			require.Equal(t, failure.Unready, failure.KindOf(err), "a dry run finds it too")
 		})
 	}

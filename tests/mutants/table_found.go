@@ -13,7 +13,7 @@ func foundGuards() []Mutant {
 			"shown+len(cuts) < preflight.PendingPerVolume", "shown < preflight.PendingPerVolume",
 			"TestFiveSetsWereDeletedInProgress_WaitsBeforeTheHold"),
 		in("pkg/restore/volumes/unusable_key.go", "a key that is not enabled is not named", errorTable,
-			"answer.known && !answer.enabled || u.allFailed", "u.allFailed",
+			"answer.Known && !answer.Enabled || u.allFailed", "u.allFailed",
 			"TestKeyAtFault_NamesTheKeyAndItsState"),
 		in("pkg/restore/volumes/replace.go", "a failed volume is asked for with its own token", errorTable,
 			"		v.generation++\n", "",

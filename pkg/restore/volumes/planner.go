@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
 )
 
 // Types are the volume types that a user may choose, the same as br's. The source's type is kept whatever it is.
@@ -188,6 +189,26 @@ func (p Planner) CheckSnapshots(ctx context.Context, plan *Plan) error {
 		return err
 	}
 	return archived(p.Manifest, state)
+}
+
+// CheckKeys refuses a KMS key that EC2 could not encrypt the volumes with. If the role may not read a key's state, EC2
+// decides later.
+func (p Planner) CheckKeys(ctx context.Context, s *phase.Scope, plan Plan) error {
+	var ids []string
+	for _, v := range plan.Volumes {
+		if v.Encrypted {
+			ids = append(ids, v.KMSKey)
+		}
+	}
+	for _, key := range preflight.DescribeKeys(ctx, p.EC2, ids) {
+		if err := key.Refusal(); err != nil {
+			return err
+		}
+		if !key.Known {
+			s.Note("KMS key %s could not be checked: %s", key.Name, key.State)
+		}
+	}
+	return nil
 }
 
 // Probe asks EC2, by a dry run, whether a volume may be made, and notes what will be made.

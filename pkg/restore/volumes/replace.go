@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
 )
 
 // awaited are the volumes that a restore waits for, by their current ids.
@@ -102,7 +103,7 @@ func neverMade(v *Volume) error {
 		v.generation, v.Spec.Type, v.Zone)
 	if v.Encrypted {
 		return err.WithHint("see that KMS key %s is enabled and may be used by this role, then restore again",
-			keyName(v.KMSKey))
+			preflight.KeyName(v.KMSKey))
 	}
 	return err.WithHint("try another zone (--az-map) or another type (--volume-type), and see AWS Health")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/preflight"
 )
 
 func TestUnusableKey_NamesWhatLostVolumesHaveInCommon(t *testing.T) {
@@ -43,7 +44,7 @@ func TestUnusableKey_NamesWhatLostVolumesHaveInCommon(t *testing.T) {
 				return
 			}
 			require.NotNil(t, u)
-			require.Equal(t, row.key, keyName(u.key))
+			require.Equal(t, row.key, preflight.KeyName(u.key))
 		})
 	}
 }
