@@ -115,6 +115,10 @@ func badCommandLine(t *testing.T, p *place) {
 		{"names of what has none", []string{"estimate", "restore", string(firstBackup), "--storage", whole, "-o", "name"}, 2, []string{`--output "name"`, "json"}, []string{"--help"}},
 		{"backup name that cannot be one", backupArgs("--name", "a/b"), 2, []string{`"a/b"`}, []string{"--name"}},
 		{"cluster name that cannot be one", []string{"backup", "a/b/c", "--storage", whole}, 2, []string{"a/b/c"}, []string{"NAMESPACE/NAME"}},
+		{"no image", []string{"generate", "cronjob", prod.String(), "--storage", whole, "--region", "us-west-2"}, 2, []string{"--image is missing"}, []string{"REGISTRY/tisnap"}},
+		{"no namespace", []string{"generate", "rbac"}, 2, []string{"NAMESPACE is missing"}, []string{"--help"}},
+		{"nobody's role", []string{"generate", "iam", "--trust=irsa", "-n", "tidb"}, 2, []string{"--account", "12 digits"}, []string{"--help"}},
+		{"a folder as bucket", []string{"generate", "bucket", "--storage", "file:///backups"}, 2, []string{"--storage", "s3://bucket"}, []string{"--help"}},
 		{"target name that cannot be one", restoreArgs("--to", "tidb/Copy!"), 2, []string{"Copy!"}, []string{"NAMESPACE/NAME"}},
 	})
 }

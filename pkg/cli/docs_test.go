@@ -5,10 +5,12 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -123,12 +125,14 @@ func hasFlag(name string) bool {
 	if root.Flags().Lookup(name) != nil || root.PersistentFlags().Lookup(name) != nil || name == "help" {
 		return true
 	}
-	for _, cmd := range root.Commands() {
-		if cmd.Flags().Lookup(name) != nil || cmd.PersistentFlags().Lookup(name) != nil {
-			return true
-		}
-	}
-	return false
+	return below(root, func(cmd *cobra.Command) bool {
+		return cmd.Flags().Lookup(name) != nil || cmd.PersistentFlags().Lookup(name) != nil
+	})
+}
+
+// below says whether any command below one is as asked.
+func below(cmd *cobra.Command, is func(*cobra.Command) bool) bool {
+	return slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return is(c) || below(c, is) })
 }
 
 // Every kind of document is documented.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/gc"
@@ -51,7 +52,14 @@ finish a prune that failed or was killed.`,
 			return a.prune(cmd.Context(), f, clusters)
 		},
 	}
-	fl, p := cmd.Flags(), &f.policy
+	keepFlags(cmd.Flags(), &f.policy)
+	f.add(cmd.Flags())
+	a.localFlag(cmd)
+	return cmd
+}
+
+// keepFlags adds the rules that say what is kept.
+func keepFlags(fl *pflag.FlagSet, p *retention.Policy) {
 	for _, rule := range []struct {
 		value      *int
 		name, what string
@@ -69,9 +77,6 @@ finish a prune that failed or was killed.`,
 		"keep all backups made within this time before the newest one, such as 1y6m, 14d or 2d12h")
 	fl.StringSliceVar(&p.Tags, "keep-tag", nil,
 		"keep all backups with this tag; with several, those that have any of them")
-	f.add(fl)
-	a.localFlag(cmd)
-	return cmd
 }
 
 func (f *pruneFlags) validate(asks bool) error {

@@ -119,7 +119,7 @@ you choose, and brings all stores to one consistent state at the backup ts.`,
 	cmd.AddCommand(a.exporterCommand())
 	cmd.AddCommand(a.backupCommand(), a.restoreCommand(), a.resolveCommand(), a.listCommand(), a.describeCommand(),
 		a.reportCommand(), a.estimateCommand(), a.versionCommand())
-	cmd.AddCommand(a.runsCommand(), a.statusCommand(), a.logsCommand())
+	cmd.AddCommand(a.runsCommand(), a.statusCommand(), a.logsCommand(), a.generateCommand())
 	return cmd
 }
 

@@ -26,7 +26,7 @@ func violation(where, format string, args ...any) Violation {
 // layers lists the parts of the program from the bottom up. A part imports only parts of lower layers.
 func layers() [][]string {
 	return [][]string{
-		{"failure", "wait"},
+		{"failure", "wait", "manifests"},
 		{"cluster", "parallel", "outbound", "tracing", "sdkhttp", "fenced", "saturate"},
 		{"reach"},
 		{"retention"},
@@ -45,7 +45,7 @@ func layers() [][]string {
 		{"ui", "report"},
 		{"history", "estimate", "notify", "metrics", "underway"},
 		{"fleet"},
-		{"exporter"},
+		{"exporter", "generate"},
 		{"brcompat", "cli"},
 		{"testbed/awsenv", "testbed/flashstore", "testbed/plane", "testbed/pod", "testbed/shipped", "testbed/workload"},
 		{"testbed"},
@@ -74,10 +74,10 @@ func testOnly(pkg string) bool {
 	return len(parts) > 2 && parts[0] == "pkg" && parts[2] == parts[1]+"test"
 }
 
-// part is the layer table's name for a package below pkg: "ebs" for pkg/ebs and all below it, but "testbed/round" for a
+// part is the layer table's name for a package, of pkg or manifests: "ebs" for pkg/ebs and all below it, but "testbed/round" for a
 // part of the testbed; "" for one that has none.
 func part(pkg string, known map[string]int) string {
-	rel := strings.TrimPrefix(pkg, Module+"/pkg/")
+	rel := strings.TrimPrefix(strings.TrimPrefix(pkg, Module+"/"), "pkg/")
 	for name := rel; name != "."; name = path.Dir(name) {
 		if _, ok := known[name]; ok {
 			if name != rel && slices.Contains(split(), name) {

@@ -1,27 +1,12 @@
 package arch
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tisnap/tisnap/pkg/generate"
 )
-
-// Statement is a statement of an IAM policy.
-type Statement struct {
-	Sid       string
-	Effect    string
-	Action    []string
-	Resource  string
-	Condition map[string]map[string]any `json:",omitempty"`
-}
-
-// Policy is an IAM policy.
-type Policy struct {
-	Version   string
-	Statement []Statement
-}
 
 // rule says on what, and under which condition, actions are allowed.
 type rule struct {
@@ -81,11 +66,11 @@ func needsNone() []string { return []string{"sts:GetCallerIdentity"} }
 
 // PolicyOf is the least policy that allows these actions. An action that it does not know is an error: somebody
 // has to say on what it is allowed.
-func PolicyOf(actions []string) (Policy, error) {
-	p := Policy{Version: "2012-10-17"}
+func PolicyOf(actions []string) (generate.Policy, error) {
+	p := generate.Policy{Version: "2012-10-17"}
 	taken := map[string]bool{}
 	for _, r := range rules() {
-		s := Statement{Sid: r.sid, Effect: "Allow", Resource: r.resource, Condition: r.condition}
+		s := generate.Statement{Sid: r.sid, Effect: "Allow", Resource: r.resource, Condition: r.condition}
 		for _, a := range slices.Sorted(slices.Values(actions)) {
 			if r.holds(a) && !taken[a] {
 				taken[a] = !r.also
@@ -98,20 +83,8 @@ func PolicyOf(actions []string) (Policy, error) {
 	}
 	for _, a := range actions {
 		if !taken[a] && !slices.Contains(needsNone(), a) {
-			return Policy{}, fmt.Errorf("the policy has no statement for %s", a)
+			return generate.Policy{}, fmt.Errorf("the policy has no statement for %s", a)
 		}
 	}
 	return p, nil
-}
-
-// JSON is the policy as it is written to a file.
-func (p Policy) JSON() ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(p); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
 }

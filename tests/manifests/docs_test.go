@@ -25,6 +25,7 @@ var kinds = map[string]string{
 var others = map[string]string{
 	"Deployment ebs-csi-controller":      "the EBS CSI driver's",
 	"Deployment tidb-controller-manager": "TiDB Operator's",
+	"Job first":                          "kubectl makes it from the CronJob",
 }
 
 // Every object that the documents give to kubectl, or name with its kind, is one that the manifests make.

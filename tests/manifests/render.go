@@ -4,8 +4,10 @@ package manifests
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -95,4 +97,39 @@ func Helm(set map[string]any) (Objects, error) {
 		}
 	}
 	return out, nil
+}
+
+// Program builds tisnap into a folder and returns its path. It is built in its own module.
+func Program(ctx context.Context, folder string) (string, error) {
+	program := filepath.Join(folder, "tisnap")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/tisnap")
+	build.Dir = filepath.Dir(root)
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return program, nil
+}
+
+// Generate returns the objects that a program's tisnap generate prints for each list of arguments.
+func Generate(ctx context.Context, program string, calls ...[]string) (Objects, error) {
+	out := Objects{}
+	for _, args := range calls {
+		cmd := exec.CommandContext(ctx, program, append([]string{"generate"}, args...)...)
+		text, err := cmd.Output()
+		if err != nil {
+			return nil, fmt.Errorf("%v: %w", args, err)
+		}
+		if err := out.add(bytes.TrimPrefix(text, []byte("---\n"))); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Nightly are the calls that print what kustomize/nightly builds.
+func Nightly() [][]string {
+	return [][]string{
+		{"rbac", "tidb"},
+		{"cronjob", "tidb/prod", "--image=REGISTRY/tisnap:v1", "--storage=s3://backups/prod", "--region=us-west-2"},
+	}
 }

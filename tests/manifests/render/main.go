@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -17,13 +18,13 @@ type line struct {
 }
 
 func main() {
-	if err := run(); err != nil {
+	if err := run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
+func run(ctx context.Context) error {
 	out := json.NewEncoder(os.Stdout)
 	write := func(from string, built manifests.Objects, err error) error {
 		if err != nil {
@@ -51,5 +52,15 @@ func run() error {
 			return err
 		}
 	}
-	return nil
+	folder, err := os.MkdirTemp("", "tisnap-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	program, err := manifests.Program(ctx, folder)
+	if err != nil {
+		return err
+	}
+	built, err := manifests.Generate(ctx, program, manifests.Nightly()...)
+	return write("generate", built, err)
 }

@@ -1,0 +1,9 @@
+// Package manifests embeds the files from which pkg/generate prints those of a user.
+package manifests
+
+import "embed"
+
+// Files are those of this folder that have a user's names in them.
+//
+//go:embed *.json *.yaml bucket.sh terraform kustomize/base kustomize/nightly
+var Files embed.FS

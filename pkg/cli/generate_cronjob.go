@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tisnap/tisnap/pkg/generate"
+	"github.com/tisnap/tisnap/pkg/retention"
+)
+
+func (a *app) generateCronJobCommand() *cobra.Command {
+	var n generate.Nightly
+	var policy retention.Policy
+	var cmd *cobra.Command
+	cmd = a.generated(&cobra.Command{
+		Use:   "cronjob [NAMESPACE/]CLUSTER",
+		Short: "Print the CronJob of the nightly backup, its settings and NetworkPolicy",
+		Long: `Print the CronJob that backs a TiDB cluster up each night and deletes the backups that no rule
+keeps, with its settings in a ConfigMap and the pods' NetworkPolicy.
+
+--namespace is where it runs (default: the cluster's). Without a --keep flag it keeps seven
+daily, four weekly and six monthly backups; the flags are those of tisnap prune.`,
+		Example: `  tisnap generate cronjob tidb/prod --storage s3://backups/prod --region us-west-2 \
+    --image REGISTRY/tisnap:v1 | kubectl apply -f -
+
+  # the first backup, now
+  kubectl -n tidb create job first --from=cronjob/tisnap-nightly`,
+		Args:              exactly("CLUSTER"),
+		ValidArgsFunction: a.completeClusters,
+	}, func(args []string) (_ []byte, err error) {
+		if n.Cluster, err = a.global.clusterName(args[0]); err != nil {
+			return nil, err
+		}
+		n.Account.Namespace = cmp.Or(a.global.namespace, n.Cluster.Namespace)
+		if n.Storage, err = a.awsStorage(); err != nil {
+			return nil, err
+		}
+		if n.Keep = keepArgs(cmd.Flags()); len(n.Keep) > 0 {
+			if err := policy.Validate(); err != nil {
+				return nil, err
+			}
+		}
+		return n.Objects()
+	})
+	fl := cmd.Flags()
+	serviceAccountFlag(cmd, &n.Account.Name)
+	fl.StringVar(&n.Name, "name", "tisnap-nightly", "name of the CronJob and its ConfigMap")
+	fl.StringVar(&n.Image, "image", "", "image of tisnap")
+	fl.StringVar(&n.Schedule, "schedule", "", "when, in five fields of cron (default: 17 2 * * *)")
+	fl.StringVar(&n.TimeZone, "time-zone", "", "time zone of the schedule, such as Europe/Berlin (default: Etc/UTC)")
+	keepFlags(fl, &policy)
+	return cmd
+}
+
+// keepArgs are the given flags of what prune keeps, as its arguments.
+func keepArgs(flags *pflag.FlagSet) (args []string) {
+	flags.Visit(func(f *pflag.Flag) {
+		if strings.HasPrefix(f.Name, "keep-") {
+			args = append(args, fmt.Sprintf("--%s=%s", f.Name, strings.Trim(f.Value.String(), "[]"))) // of a list
+		}
+	})
+	return args
+}

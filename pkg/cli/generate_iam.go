@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tisnap/tisnap/pkg/generate"
+)
+
+// trustFlags adds the flags that say which pods may use the IAM role, and how they get it.
+func trustFlags(cmd *cobra.Command, t *generate.Trust) {
+	serviceAccountFlag(cmd, &t.Account.Name)
+	cmd.Flags().StringVar(&t.AWSAccount, "account", "", "id of the AWS account, for irsa")
+	cmd.Flags().StringVar(&t.Provider, "oidc-provider", "",
+		"the EKS cluster's OIDC issuer, for irsa: oidc.eks.REGION.amazonaws.com/id/ID")
+}
+
+func kmsKeysFlag(flags *pflag.FlagSet, keys *[]string) {
+	flags.StringSliceVar(keys, "kms-key", nil, "ARN of a KMS key of the volumes or snapshots; may be repeated")
+}
+
+func (a *app) generateIAMCommand() *cobra.Command {
+	var t generate.Trust
+	var keys []string
+	cmd := a.generated(&cobra.Command{
+		Use:   "iam",
+		Short: "Print the IAM policy of tisnap's role, or with --trust who may use that role",
+		Example: `  tisnap generate iam --storage s3://backups/prod > policy.json
+
+  # the role's trust policy, for pods with the ServiceAccount tidb/tisnap
+  tisnap generate iam --trust pod-identity -n tidb > trust.json`,
+		Args: exactly(),
+	}, func([]string) ([]byte, error) {
+		if t.Way != "" {
+			t.Account.Namespace, t.Region = a.global.namespace, a.awsRegion()
+			return asJSON(t.Policy())
+		}
+		s, err := a.awsStorage()
+		if err != nil {
+			return nil, err
+		}
+		return asJSON(generate.Permissions(s, keys...))
+	})
+	choose(cmd, cmd.Flags(), &t.Way, "trust", []string{"", string(generate.PodIdentity), string(generate.IRSA)},
+		"print the role's trust policy instead, for EKS Pod Identity or IAM roles for service accounts")
+	trustFlags(cmd, &t)
+	kmsKeysFlag(cmd.Flags(), &keys)
+	return cmd
+}
+
+func asJSON(p generate.Policy, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return p.JSON()
+}
+
+func (a *app) generateTerraformCommand() *cobra.Command {
+	var c generate.Cloud
+	cmd := a.generated(&cobra.Command{
+		Use:   "terraform",
+		Short: "Print a Terraform configuration of the bucket and the IAM role",
+		Long: `Print a Terraform configuration, in one file: the bucket, the IAM role with its policy, and the
+association that gives it to tisnap's pods.
+
+With --trust irsa there is no association: pass the role's ARN to tisnap generate rbac.`,
+		Example: `  tisnap generate terraform --storage s3://backups/prod --region us-west-2 \
+    --eks-cluster tidb -n tidb > tisnap.tf`,
+		Args: exactly(),
+	}, func([]string) (_ []byte, err error) {
+		if c.Storage, err = a.awsStorage(); err != nil {
+			return nil, err
+		}
+		c.Trust.Account.Namespace = a.global.namespace
+		return c.Terraform()
+	})
+	choose(cmd, cmd.Flags(), &c.Trust.Way, "trust", []string{string(generate.PodIdentity), string(generate.IRSA)},
+		"how the pods get the role")
+	trustFlags(cmd, &c.Trust)
+	kmsKeysFlag(cmd.Flags(), &c.Keys)
+	cmd.Flags().StringVar(&c.EKS, "eks-cluster", "", "name of the EKS cluster, for pod-identity")
+	cmd.Flags().StringVar(&c.Role, "role", "tisnap", "name of the IAM role")
+	return cmd
+}

@@ -1,0 +1,133 @@
+package generate
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/tisnap/tisnap/manifests"
+)
+
+// Policy is an IAM policy.
+type Policy struct {
+	Version   string
+	Statement []Statement
+}
+
+// Statement is a statement of an IAM policy.
+type Statement struct {
+	Sid       string `json:",omitempty"`
+	Effect    string
+	Principal map[string]string `json:",omitempty"`
+	Action    []string
+	Resource  string                    `json:",omitempty"`
+	Condition map[string]map[string]any `json:",omitempty"`
+}
+
+// JSON is the policy as it is written to a file.
+func (p Policy) JSON() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(p); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+func readPolicy(file string) (p Policy, err error) {
+	text, err := manifests.Files.ReadFile(file)
+	if err != nil {
+		return p, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	return p, d.Decode(&p)
+}
+
+// Permissions returns the policy of the role that takes and restores backups in the storage, whose volumes may be
+// encrypted with these KMS keys.
+func Permissions(s Storage, keys ...string) (Policy, error) {
+	p, err := readPolicy("iam-policy.json")
+	if err != nil {
+		return Policy{}, err
+	}
+	names := strings.NewReplacer("BUCKET/PREFIX", s.path(), "BUCKET", s.Bucket,
+		"arn:aws:", "arn:"+partition(s.Region)+":")
+	for i := range p.Statement {
+		p.Statement[i].Resource = names.Replace(p.Statement[i].Resource)
+	}
+	for _, key := range keys {
+		if err := check("--kms-key", key, `arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+`,
+			"a key's ARN"); err != nil {
+			return Policy{}, err
+		}
+		use, err := readPolicy("iam-policy-kms.json")
+		if err != nil {
+			return Policy{}, err
+		}
+		for _, statement := range use.Statement {
+			statement.Resource = key
+			p.Statement = append(p.Statement, statement)
+		}
+	}
+	return p, nil
+}
+
+// Way is how pods get their IAM role.
+type Way string
+
+// The ways.
+const (
+	PodIdentity Way = "pod-identity"
+	IRSA        Way = "irsa"
+)
+
+// Trust is who may use the role: the pods of a ServiceAccount.
+type Trust struct {
+	Way     Way
+	Account Account
+	// AWSAccount and Provider are the id of the AWS account and the EKS cluster's OIDC provider; for IRSA alone.
+	AWSAccount, Provider, Region string
+}
+
+// Policy returns the role's trust policy.
+func (t Trust) Policy() (Policy, error) {
+	if err := t.Account.check(); err != nil {
+		return Policy{}, err
+	}
+	if t.Way != IRSA {
+		p, err := readPolicy("iam-trust-pod-identity.json")
+		if err != nil {
+			return Policy{}, err
+		}
+		equals := p.Statement[0].Condition["StringEquals"]
+		equals["aws:RequestTag/kubernetes-namespace"] = t.Account.Namespace
+		equals["aws:RequestTag/kubernetes-service-account"] = t.Account.Name
+		return p, nil
+	}
+	provider := strings.TrimPrefix(t.Provider, "https://")
+	if err := check("--account", t.AWSAccount, `[0-9]{12}`, "the id of the AWS account, 12 digits"); err != nil {
+		return Policy{}, err
+	}
+	if err := check("--oidc-provider", provider, `[a-z0-9.-]+/id/[A-Za-z0-9]+`,
+		"what aws eks describe-cluster --query cluster.identity.oidc.issuer prints"); err != nil {
+		return Policy{}, err
+	}
+	p, err := readPolicy("iam-trust-irsa.json")
+	if err != nil {
+		return Policy{}, err
+	}
+	names := strings.NewReplacer("ACCOUNT", t.AWSAccount, "PROVIDER", provider,
+		"arn:aws:", "arn:"+partition(t.Region)+":")
+	s := &p.Statement[0]
+	s.Principal["Federated"] = names.Replace(s.Principal["Federated"])
+	equals := map[string]any{}
+	for key, value := range s.Condition["StringEquals"] {
+		equals[names.Replace(key)] = value
+	}
+	equals[provider+":sub"] = "system:serviceaccount:" + t.Account.Namespace + ":" + t.Account.Name
+	s.Condition["StringEquals"] = equals
+	return p, nil
+}
