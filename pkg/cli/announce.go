@@ -142,6 +142,9 @@ func summaryOf(cmd *cobra.Command, end ending, err error, code ExitCode) notify.
 		s.Deleted, s.Left = end.garbage().Count(gc.ActionDeleted), end.garbage().Count(gc.ActionLeft)
 	}
 	s.Failed(err, int(code))
+	if err != nil {
+		s.Kind = kindName(code, failure.KindOf(err))
+	}
 	return s
 }
 

@@ -193,7 +193,7 @@ func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
 				deps.Sink, deps.Announce = eta, eta.ofBackup
 				result, err := backup.Run(ctx, deps, opts)
 				disown(&opts.Run, &result.Outcome)
-				doc := backupResult(opts, result, err)
+				doc := backupResult(ctx, opts, result, err)
 				doc.Report.Forward = c.forwarded(doc.Report.Hold)
 				if result.Sealed {
 					doc.Report.Changed = changedSince(ctx, deps.Store, past, result)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -27,11 +28,11 @@ type backupDoc struct {
 	journalled bool
 }
 
-func backupResult(opts backup.Options, r *backup.Result, err error) *backupDoc {
+func backupResult(ctx context.Context, opts backup.Options, r *backup.Result, err error) *backupDoc {
 	h := report.Header{
 		Operation: report.Backup, Run: opts.Run, Backup: opts.Backup, Cluster: opts.Cluster,
 		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Processes: r.Before,
-		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(err),
+		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(ctx, err),
 		Warnings: r.Warnings,
 		Expected: underway.Announced(r.Expected),
 	}
@@ -71,12 +72,12 @@ func text(err error) string {
 	return failure.Redact(err.Error())
 }
 
-// errorKind is the name of the error's kind; "" for none.
-func errorKind(err error) string {
+// errorKind is the name of the error's kind, as in the exit line; "" for none.
+func errorKind(ctx context.Context, err error) string {
 	if err == nil {
 		return ""
 	}
-	return failure.KindOf(err).String()
+	return kindName(exitCode(ctx, err), failure.KindOf(err))
 }
 
 func (d *backupDoc) table(w io.Writer, v view) error {

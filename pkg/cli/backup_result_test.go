@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"testing"
 
@@ -31,9 +32,26 @@ func TestBackupResult_Failed_SaysWhatIsHeld(t *testing.T) {
 			var out bytes.Buffer
 			result := &backup.Result{Outcome: runner.Outcome{Journalled: true, Timings: phase.Timings{{Phase: "volume snapshots", Steps: []phase.StepTiming{{Name: "cut"}}}}}}
 			err := failure.Wrap(errors.New("broken"), c.kind, "cut", "")
-			require.NoError(t, backupResult(opts, result, err).table(&out, view{}))
+			require.NoError(t, backupResult(t.Context(), opts, result, err).table(&out, view{}))
 			assert.Contains(t, out.String(), c.want)
 			assert.NotContains(t, out.String(), "is released")
+		})
+	}
+}
+
+// A run that a signal ended is interrupted in its report and its event too, whatever failed because of that; a cluster that
+// is still held outranks it.
+func TestBackupResult_EndedByASignal_IsInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancelCause(t.Context())
+	stop(&phase.StopError{Reason: errTerminated})
+	for kind, want := range map[failure.Kind]string{failure.Limited: "interrupted", failure.Held: "held"} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			err := failure.New(kind, "await-snapshots", "", "stopped")
+			doc := backupResult(ctx, backup.Options{}, &backup.Result{}, err)
+			require.Equal(t, want, doc.Report.ErrorKind)
+			require.Equal(t, want, summaryOf(nil, doc, err, exitCode(ctx, err)).Kind)
 		})
 	}
 }

@@ -92,7 +92,7 @@ func (a *app) printError(err error, code ExitCode) {
 // kindName is the kind of a run's error; one that a signal stopped is interrupted, whatever failed because of that.
 func kindName(code ExitCode, kind failure.Kind) string {
 	if code == ExitInterrupted || code == ExitTerminated {
-		return "interrupted"
+		return failure.Interrupted
 	}
 	return kind.String()
 }

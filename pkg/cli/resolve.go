@@ -155,7 +155,7 @@ func (a *app) resolve(cmd *cobra.Command, f resolveFlags, arg string) error {
 			run: func(ctx context.Context) (document, error) {
 				result, err := restore.Resolve(ctx, deps, opts)
 				disown(&opts.Run, &result.Outcome)
-				doc := resolveResult(opts, result, err)
+				doc := resolveResult(ctx, opts, result, err)
 				return doc, errors.Join(err,
 					storeReport(ctx, deps.Store, s.log, doc.Report, &result.Outcome, result.Restored))
 			},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -31,11 +32,11 @@ type resolveDoc struct {
 	journalled bool
 }
 
-func resolveResult(opts restore.Options, r *restore.Result, err error) *resolveDoc {
+func resolveResult(ctx context.Context, opts restore.Options, r *restore.Result, err error) *resolveDoc {
 	h := report.Header{
 		Operation: report.Resolve, Run: opts.Run, Backup: opts.Backup, Cluster: opts.Target,
 		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Processes: r.Before, Error: text(err),
-		ErrorKind: errorKind(err), Stores: r.Stores, Warnings: append(r.Warnings, r.Left...),
+		ErrorKind: errorKind(ctx, err), Stores: r.Stores, Warnings: append(r.Warnings, r.Left...),
 	}
 	doc := &resolveDoc{
 		header: newHeader("ResolveResult"), Backup: opts.Backup, Run: opts.Run, Cluster: opts.Target,

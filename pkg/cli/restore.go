@@ -165,7 +165,7 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 					}
 					result, err := restore.Run(ctx, deps, opts)
 					disown(&opts.Run, &result.Outcome)
-					doc := restoreResult(opts, result, err)
+					doc := restoreResult(ctx, opts, result, err)
 					doc.Report.Forward = c.forwarded(nil)
 					doc.compare = f.compare
 					return doc, errors.Join(err,

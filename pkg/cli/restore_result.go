@@ -37,11 +37,11 @@ type restoreDoc struct {
 	compare, journalled bool
 }
 
-func restoreResult(opts restore.Options, r *restore.Result, err error) *restoreDoc {
+func restoreResult(ctx context.Context, opts restore.Options, r *restore.Result, err error) *restoreDoc {
 	h := report.Header{
 		Operation: report.Restore, Run: opts.Run, Backup: opts.Backup, Cluster: opts.Target,
 		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Processes: r.Before, Volumes: len(r.Volumes),
-		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(err),
+		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(ctx, err),
 		Stores:   r.Stores,
 		Expected: underway.Announced(r.Expected),
 	}

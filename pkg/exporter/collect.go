@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"runtime"
+	"slices"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -83,8 +84,8 @@ func addRuns(set *metrics.Set, name string, op report.Operation, c *fleet.Cluste
 			failed[knownKind(r.ErrorKind)]++
 		}
 	}
-	for k := failure.Unknown; k <= failure.Corrupt; k++ {
-		set.Add("tisnap_run_failures", float64(failed[k.String()]), name, string(op), k.String())
+	for _, kind := range failure.KindNames() {
+		set.Add("tisnap_run_failures", float64(failed[kind]), name, string(op), kind)
 	}
 	if last := c.Last(op); last != nil {
 		set.AddReport(asReport(last))
@@ -93,10 +94,8 @@ func addRuns(set *metrics.Set, name string, op report.Operation, c *fleet.Cluste
 
 // knownKind maps a kind of error to one that this version knows: a storage may contain anything.
 func knownKind(kind string) string {
-	for k := failure.Unknown; k <= failure.Corrupt; k++ {
-		if k.String() == kind {
-			return kind
-		}
+	if slices.Contains(failure.KindNames(), kind) {
+		return kind
 	}
 	return failure.Unknown.String()
 }

@@ -74,6 +74,7 @@ func TestMetrics_SayWhatIsInTheStorage(t *testing.T) {
 		`tisnap_snapshots_month_cost_usd{bound="high",cluster="tidb/prod"} 6144`, // 40 times as much
 		`tisnap_run_success{cluster="tidb/prod",operation="backup"} 1`,
 		`tisnap_run_success{cluster="dev/sandbox",operation="backup"} 0`,
+		`tisnap_run_failures{cluster="dev/sandbox",kind="interrupted",operation="backup"} 0`,
 		`tisnap_run_failures{cluster="dev/sandbox",kind="unready",operation="backup"} 1`,
 		`tisnap_runs{cluster="tidb/prod",operation="backup",outcome="done"} 40`,
 		`tisnap_runs{cluster="tidb/prod",operation="backup",outcome="running"} 1`,

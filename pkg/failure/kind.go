@@ -21,6 +21,12 @@ var kindNames = [...]string{
 	"unknown", "usage", "not-found", "unready", "conflict", "denied", "limited", "partial", "held", "corrupt",
 }
 
+// Interrupted is the kind in reports, events and metrics of a run that a signal ended, whatever failed because of that.
+const Interrupted = "interrupted"
+
+// KindNames are the kinds' names, in the order of their exit codes, and Interrupted.
+func KindNames() []string { return append(kindNames[:len(kindNames):len(kindNames)], Interrupted) }
+
 // String returns the kind's name in JSON output and logs; it never changes between versions.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
