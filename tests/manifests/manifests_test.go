@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -26,7 +28,8 @@ func typed(t *testing.T, u *unstructured.Unstructured) any {
 		"ServiceAccount": &corev1.ServiceAccount{}, "ConfigMap": &corev1.ConfigMap{}, "Role": &rbacv1.Role{},
 		"RoleBinding": &rbacv1.RoleBinding{}, "ClusterRole": &rbacv1.ClusterRole{}, "ClusterRoleBinding": &rbacv1.ClusterRoleBinding{},
 		"NetworkPolicy": &networkingv1.NetworkPolicy{}, "PodDisruptionBudget": &policyv1.PodDisruptionBudget{},
-		"Job": &batchv1.Job{}, "CronJob": &batchv1.CronJob{},
+		"Job": &batchv1.Job{}, "CronJob": &batchv1.CronJob{}, "Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{},
+		"ServiceMonitor": &monitoring.ServiceMonitor{}, "PrometheusRule": &monitoring.PrometheusRule{},
 	}
 	into, ok := kinds[u.GetKind()]
 	require.True(t, ok, "kind %s", u.GetKind())
@@ -36,13 +39,15 @@ func typed(t *testing.T, u *unstructured.Unstructured) any {
 	return into
 }
 
-// podOf is the pod that a Job or CronJob makes; nil for other objects.
+// podOf is the pod that a Job, CronJob or Deployment makes; nil for other objects.
 func podOf(o any) *corev1.PodTemplateSpec {
 	switch o := o.(type) {
 	case *batchv1.Job:
 		return &o.Spec.Template
 	case *batchv1.CronJob:
 		return &o.Spec.JobTemplate.Spec.Template
+	case *appsv1.Deployment:
+		return &o.Spec.Template
 	}
 	return nil
 }
@@ -72,6 +77,7 @@ func TestHelm_MakesTheObjectsOfKustomize(t *testing.T) {
 		"nightly":               {},
 		"backup":                {"nightly": off, "backup": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"restore":               {"nightly": off, "restore": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
+		"gc":                    {"nightly": off, "gc": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"overlays/port-forward": {"nightly": off, "portForward": on},
 		"overlays/irsa": {
 			"image":          map[string]any{"repository": "111122223333.dkr.ecr.us-west-2.amazonaws.com/tisnap"},
@@ -98,7 +104,7 @@ func TestRuns_LeaveTheServiceAccountAlone(t *testing.T) {
 	t.Parallel()
 	for _, folder := range Folders() {
 		_, has := kustomized(t, folder)["ServiceAccount tidb/tisnap"]
-		require.Equal(t, folder != "backup" && folder != "restore", has, folder)
+		require.Equal(t, !slices.Contains([]string{"backup", "gc", "restore"}, folder), has, folder)
 	}
 }
 
@@ -143,7 +149,7 @@ func subjects(o any) []rbacv1.Subject {
 func TestSettings_AreOfOneFolder(t *testing.T) {
 	t.Parallel()
 	on := map[string]any{"enabled": true}
-	chart, err := Helm(map[string]any{"backup": on, "restore": on})
+	chart, err := Helm(map[string]any{"backup": on, "restore": on, "gc": on})
 	require.NoError(t, err)
 	made := map[string]Objects{"helm": chart}
 	for _, folder := range Folders() {
@@ -170,7 +176,7 @@ func TestSettings_AreOfOneFolder(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, of, 3)
+	require.Len(t, of, 4)
 }
 
 // The secrets of clients are granted by name, for clusters with TLS alone.
@@ -213,6 +219,10 @@ func TestHelm_ValuesThatCannotWork_AreRefused(t *testing.T) {
 		"a number":            {"settings": map[string]any{"TISNAP_STUCK": 1}},
 		"a drill each night":  {"settings": map[string]any{"TISNAP_DRY_RUN": "true"}},
 		"one name for all":    {"settings": map[string]any{"TISNAP_NAME": "first"}},
+		"gc that asks":        {"gc": map[string]any{"args": []any{"prod"}}},
+		"a secret's name":     {"imagePullSecrets": []any{"registry"}},
+		"a variable's name":   {"extraEnv": []any{map[string]any{"value": "x"}}},
+		"a label's number":    {"alerts": map[string]any{"labels": map[string]any{"release": 1}}},
 		"an empty image":      {"image": map[string]any{"repository": "", "tag": "v1"}},
 		"a verb too many":     {"portForward": map[string]any{"verbs": []any{"*"}}},
 		"nobody's name":       {"portForward": map[string]any{"subjects": []any{map[string]any{"kind": "User"}}}},

@@ -43,9 +43,9 @@ func run(ctx context.Context) error {
 			return err
 		}
 	}
-	on, off := map[string]any{"enabled": true}, map[string]any{"enabled": false}
+	off := map[string]any{"enabled": false}
 	for name, set := range map[string]map[string]any{
-		"helm": {}, "helm, all of it": {"backup": on, "restore": on, "nightly": on, "portForward": on}, "helm, nothing to run": {"nightly": off},
+		"helm": {}, "helm, all of it": manifests.Everything(), "helm, nothing to run": {"nightly": off},
 	} {
 		built, err := manifests.Helm(set)
 		if err := write(name, built, err); err != nil {

@@ -8,6 +8,23 @@ securityContext:
   runAsUser: 65532
   runAsGroup: 65532
   seccompProfile: {type: RuntimeDefault}
+{{- include "tisnap.scheduling" . }}
+{{- end }}
+
+{{/* Where pods run, and how their image is pulled. */}}
+{{- define "tisnap.scheduling" -}}
+{{- range $field := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" "priorityClassName" }}
+{{- with index $.Values $field }}
+{{ $field }}: {{ toJson . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The annotations of a Job, CronJob or Deployment. */}}
+{{- define "tisnap.objectAnnotations" -}}
+{{- with .Values.annotations }}
+  annotations: {{ toJson . }}
+{{- end }}
 {{- end }}
 
 {{/* What every container has besides its name and args. */}}
@@ -16,6 +33,9 @@ securityContext:
 image: {{ printf "%s:%s" .Values.image.repository .Values.image.tag | quote }}
 envFrom:
   - configMapRef: {name: tisnap-{{ $.of }}}
+{{- with .Values.extraEnv }}
+env: {{ toJson . }}
+{{- end }}
 securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true
@@ -29,4 +49,7 @@ resources:
 {{- define "tisnap.annotations" -}}
 karpenter.sh/do-not-disrupt: "true"
 cluster-autoscaler.kubernetes.io/safe-to-evict: "false"
+{{- with .Values.podAnnotations }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
