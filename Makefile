@@ -63,7 +63,7 @@ docs: ## write the tables in docs/ARCHITECTURE.md, docs/metrics.md and docs/br.m
 
 .PHONY: fmt
 fmt: ## format the sources
-	gofmt -s -w cmd pkg tests
+	gofmt -s -w cmd pkg tests manifests
 
 .PHONY: clean
 clean: ## remove what was built
@@ -115,7 +115,7 @@ verify: fmt-check vet ## check format, go vet and that go.mod is tidy; changes n
 
 .PHONY: fmt-check
 fmt-check: # a part of verify
-	@unformatted="$$(gofmt -s -l cmd pkg tests)"; [ -z "$$unformatted" ] || { echo "not formatted (make fmt): $$unformatted"; exit 1; }
+	@unformatted="$$(gofmt -s -l cmd pkg tests manifests)"; [ -z "$$unformatted" ] || { echo "not formatted (make fmt): $$unformatted"; exit 1; }
 
 .PHONY: vet
 vet: # a part of verify
