@@ -43,15 +43,18 @@ func policyActions(t *testing.T) []string {
 // s3Calls lists S3's calls by the permission that they need.
 func s3Calls() map[string][]string {
 	return map[string][]string{
-		"s3:GetObject":           {"s3.GetObject", "s3.HeadObject"},
-		"s3:PutObject":           {"s3.PutObject"},
-		"s3:DeleteObject":        {"s3.DeleteObject", "s3.DeleteObjects"},
-		"s3:ListBucket":          {"s3.ListObjectsV2", "s3.ListObjects", "s3.HeadBucket"},
-		"s3:GetBucketLocation":   {"s3.GetBucketLocation"},
-		"s3:ListAllMyBuckets":    {"s3.ListBuckets"},
-		"s3:CreateBucket":        {"s3.CreateBucket"},
-		"s3:DeleteBucket":        {"s3.DeleteBucket"},
-		"s3:anything not listed": {"s3.Unsupported"},
+		"s3:GetObject":                        {"s3.GetObject", "s3.HeadObject"},
+		"s3:PutObject":                        {"s3.PutObject"},
+		"s3:DeleteObject":                     {"s3.DeleteObject", "s3.DeleteObjects"},
+		"s3:ListBucket":                       {"s3.ListObjectsV2", "s3.ListObjects", "s3.HeadBucket"},
+		"s3:GetBucketVersioning":              {"s3.GetBucketVersioning"},
+		"s3:GetLifecycleConfiguration":        {"s3.GetBucketLifecycleConfiguration"},
+		"s3:GetBucketObjectLockConfiguration": {"s3.GetObjectLockConfiguration"},
+		"s3:GetBucketLocation":                {"s3.GetBucketLocation"},
+		"s3:ListAllMyBuckets":                 {"s3.ListBuckets"},
+		"s3:CreateBucket":                     {"s3.CreateBucket"},
+		"s3:DeleteBucket":                     {"s3.DeleteBucket"},
+		"s3:anything not listed":              {"s3.Unsupported"},
 	}
 }
 
@@ -219,6 +222,17 @@ func useS3(t *testing.T, allowed []string) error {
 		return err
 	}
 	if _, err := store.List(t.Context(), ""); err != nil {
+		return err
+	}
+	bucket, ok := objstore.BucketOf(store)
+	require.True(t, ok)
+	if _, err := bucket.Versioning(t.Context()); err != nil {
+		return err
+	}
+	if _, err := bucket.Lifecycle(t.Context()); err != nil {
+		return err
+	}
+	if _, err := bucket.ObjectLock(t.Context()); err != nil {
 		return err
 	}
 	return store.Delete(t.Context(), "key")

@@ -42,7 +42,7 @@ type s3Call struct {
 func (c s3Call) target() string { return "s3://" + c.bucket + "/" + c.key }
 
 func (c s3Call) arn() string {
-	if c.action == "s3:ListBucket" {
+	if c.action == "s3:ListBucket" || c.key == "" {
 		return "arn:aws:s3:::" + c.bucket
 	}
 	return "arn:aws:s3:::" + c.bucket + "/" + c.key

@@ -20,8 +20,8 @@ func Actions(sources []Source) []string {
 		for _, m := range call.FindAllStringSubmatch(string(s.Text), -1) {
 			service := strings.NewReplacer("client", "s3", "quotas", "servicequotas").Replace(m[1] + m[3])
 			operation := m[2] + m[4]
-			if operation == "ListObjectsV2" {
-				operation = "ListBucket" // S3's name for the permission
+			if name, other := permissionNames()[operation]; other {
+				operation = name
 			}
 			found[service+":"+operation] = true
 		}
@@ -30,4 +30,13 @@ func Actions(sources []Source) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
+}
+
+// permissionNames are S3's names of the permissions that are not called as their operations.
+func permissionNames() map[string]string {
+	return map[string]string{
+		"ListObjectsV2":                   "ListBucket",
+		"GetBucketLifecycleConfiguration": "GetLifecycleConfiguration",
+		"GetObjectLockConfiguration":      "GetBucketObjectLockConfiguration",
+	}
 }

@@ -27,7 +27,7 @@ func rules() []rule {
 		{sid: "Look", resource: "*", holds: func(a string) bool {
 			return strings.HasPrefix(a, "ec2:Describe") || a == "servicequotas:ListServiceQuotas"
 		}},
-		{ // optional: without it an error message says less
+		{ // optional: without it an unusable key is found late
 			sid: "DescribeKeys", resource: "*", holds: is("kms:DescribeKey"),
 		},
 		{sid: "Make", resource: "*", holds: is("ec2:CreateSnapshots", "ec2:CreateVolume")},
@@ -58,6 +58,10 @@ func rules() []rule {
 		},
 		{sid: "KeepBackups", resource: "arn:aws:s3:::BUCKET/PREFIX/*", holds: is("s3:DeleteObject", "s3:GetObject", "s3:PutObject")},
 		{sid: "ListBackups", resource: "arn:aws:s3:::BUCKET", holds: is("s3:ListBucket")},
+		{ // optional: without it `tisnap doctor` knows less
+			sid: "CheckTheBucket", resource: "arn:aws:s3:::BUCKET",
+			holds: is("s3:GetBucketVersioning", "s3:GetLifecycleConfiguration", "s3:GetBucketObjectLockConfiguration"),
+		},
 	}
 }
 

@@ -38,6 +38,11 @@ func newCall(r *http.Request) *call {
 // bucketOp names a call on a bucket; "" is one that this server does not have.
 func bucketOp(r *http.Request) string {
 	query := r.URL.Query()
+	for name, setting := range settings() {
+		if verb := map[string]string{http.MethodGet: "Get", http.MethodPut: "Put"}[r.Method]; verb != "" && query.Has(name) {
+			return verb + setting
+		}
+	}
 	switch {
 	case r.Method == http.MethodPost && query.Has("delete"):
 		return "DeleteObjects"
@@ -107,7 +112,7 @@ func (e *s3Error) write(w http.ResponseWriter, c *call) {
 // statusOf is the HTTP status that S3 sends with a code; 500 for one that it does not have.
 func statusOf(code string) int {
 	switch code {
-	case "NoSuchKey", "NoSuchBucket", "NotFound":
+	case "NoSuchKey", "NoSuchBucket", "NotFound", "NoSuchLifecycleConfiguration", "ObjectLockConfigurationNotFoundError":
 		return http.StatusNotFound
 	case "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "RequestTimeTooSkewed", "AllAccessDisabled":
 		return http.StatusForbidden

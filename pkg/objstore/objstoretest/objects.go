@@ -33,7 +33,7 @@ func (s *Server) putObject(c *call) (func(http.ResponseWriter), *s3Error) {
 		return nil, failed
 	}
 	s.mutates(c)
-	if failed := admit(c.r, bucket, c.key); failed != nil {
+	if failed := admit(c.r, bucket, c.key); failed != nil && !s.unconditional {
 		return nil, failed
 	}
 	o := stored{object: newObject(body), checksumName: name, checksumValue: value, contentType: c.r.Header.Get("Content-Type")}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
@@ -27,8 +28,8 @@ type Config struct {
 }
 
 // Server is an S3 in memory. It knows PutObject, GetObject with ranges, HeadObject, DeleteObject,
-// DeleteObjects, ListObjects of both versions, CreateBucket, HeadBucket, DeleteBucket, ListBuckets and
-// GetBucketLocation, in path style. Reads follow writes. Requests must be signed, but any signature will do.
+// DeleteObjects, ListObjects of both versions, CreateBucket, HeadBucket, DeleteBucket, ListBuckets,
+// GetBucketLocation, and the settings of a bucket that tisnap reads (settings.go), in path style. Reads follow writes. Requests must be signed, but any signature will do.
 // It is safe for concurrent use.
 type Server struct {
 	config   Config
@@ -41,7 +42,11 @@ type Server struct {
 
 	mu       sync.Mutex
 	buckets  map[string]map[string]stored
-	mutating []string
+	settings map[string][]byte // by bucket and name, as they were put
+	skew     time.Duration
+	// unconditional writes objects whatever their conditions
+	unconditional bool
+	mutating      []string
 }
 
 // New makes a server that does not listen yet. It can be used as a handler of another server instead.
@@ -49,7 +54,7 @@ func New(config Config) *Server {
 	if config.Page <= 0 {
 		config.Page = 1000
 	}
-	s := &Server{config: config, buckets: map[string]map[string]stored{}}
+	s := &Server{config: config, buckets: map[string]map[string]stored{}, settings: map[string][]byte{}}
 	s.closing, s.end = context.WithCancel(context.Background())
 	return s
 }
@@ -145,6 +150,7 @@ func (s *Server) strike(c *call) *fault.Strike {
 
 func (s *Server) answer(ctx context.Context, w http.ResponseWriter, c *call) {
 	w.Header().Set("X-Amz-Request-Id", "TISNAP")
+	w.Header().Set("Date", s.now().Format(http.TimeFormat))
 	strike := s.strike(c)
 	if err := strike.Wait(ctx); err != nil {
 		hangUp(w)
@@ -176,6 +182,8 @@ func (s *Server) do(c *call) (func(http.ResponseWriter), *s3Error) {
 		"ListBuckets": s.listBuckets, "CreateBucket": s.createBucket, "HeadBucket": s.headBucket,
 		"DeleteBucket": s.deleteBucket, "GetBucketLocation": s.headBucket,
 		"ListObjectsV2": s.listObjects, "ListObjects": s.listObjects, "DeleteObjects": s.deleteObjects,
+		"GetBucketVersioning": s.getSetting, "GetBucketLifecycleConfiguration": s.getSetting, "GetObjectLockConfiguration": s.getSetting,
+		"PutBucketVersioning": s.putSetting, "PutBucketLifecycleConfiguration": s.putSetting, "PutObjectLockConfiguration": s.putSetting,
 		"PutObject": s.putObject, "GetObject": s.getObject, "HeadObject": s.getObject, "DeleteObject": s.deleteObject,
 	}[c.op]
 	if !ok {
