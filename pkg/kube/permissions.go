@@ -41,6 +41,35 @@ func permissions() []permission {
 	return all
 }
 
+// backupPermissions lists every permission that a backup uses.
+func backupPermissions() []permission {
+	return []permission{
+		{"get", "pingcap.com", "tidbclusters"},
+		{"list", "", "pods"},
+		{"list", "", "persistentvolumeclaims"},
+		{"get", "", "persistentvolumes"},
+		{"get", "", "nodes"},
+	}
+}
+
+// Missing lists the permissions of a backup, or of a restore, that the caller lacks now, such as "create pods". Unlike
+// Allowed, it believes the first answer.
+func (c *Client) Missing(ctx context.Context, namespace string, restore bool) ([]string, error) {
+	all := backupPermissions()
+	if restore {
+		all = permissions()
+	}
+	if c.forwards != nil && c.forwards(ctx) {
+		all = append(all, forwardPermission())
+	}
+	missing, err := c.missing(ctx, all, namespace)
+	texts := make([]string, len(missing))
+	for i, p := range missing {
+		texts[i] = p.String()
+	}
+	return texts, err
+}
+
 func (p permission) namespaced() bool {
 	return p.resource != "persistentvolumes" && p.resource != "nodes" && p.resource != "storageclasses"
 }

@@ -22,6 +22,12 @@ func TestManifest_GrantsWhatIsUsed(t *testing.T) {
 	assert.ElementsMatch(t, used, granted)
 }
 
+// A role for backups alone is checked for what it grants.
+func TestManifest_Backup(t *testing.T) {
+	t.Parallel()
+	assert.ElementsMatch(t, backupPermissions(), grantedBy(t, "../../manifests/rbac-backup.yaml", "ClusterRole"))
+}
+
 // From outside the cluster, one verb more is used, in the cluster's namespace.
 func TestManifest_PortForwards(t *testing.T) {
 	t.Parallel()

@@ -53,6 +53,30 @@ type Source struct {
 
 // Backup checks that the cluster can be backed up now and returns its parts.
 func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name, limits Limits) (*Source, error) {
+	src, err := Describe(ctx, k, p, e, name)
+	if err != nil {
+		return nil, err
+	}
+	if src.ResolvedTS, err = checkResolvedTS(ctx, p, name, limits); err != nil {
+		return nil, err
+	}
+	if err := CheckPending(ctx, e, len(src.Topology.VolumeIDs()), limits.Pending); err != nil {
+		return nil, err
+	}
+	if err := ProbeCut(ctx, e, &src.Topology); err != nil {
+		return nil, err
+	}
+	if src.Busy, _, err = Busy(ctx, e, &src.Topology); err != nil {
+		return nil, err
+	}
+	if err := fillCluster(ctx, p, src); err != nil {
+		return nil, err
+	}
+	return src, nil
+}
+
+// Describe checks that the cluster's stores, pods and volumes match, and are ready to be backed up.
+func Describe(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name) (*Source, error) {
 	tc, err := k.Cluster(ctx, name)
 	if err != nil {
 		return nil, err
@@ -72,29 +96,16 @@ func Backup(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Name
 		return nil, err
 	}
 	src := &Source{TidbCluster: tc.Object}
-	src.Topology.TiFlashStores = tiflash
+	t := &src.Topology
+	t.Cluster, t.PD, t.PDReplicas, t.TiDBReplicas = tc.Name, tc.PDAddresses, tc.PDReplicas, tc.TiDBReplicas
+	t.TiFlashStores = tiflash
 	if err := matchStores(src, tc, pods, stores); err != nil {
 		return nil, err
 	}
 	if err := checkScaling(tc, len(pods)); err != nil {
 		return nil, err
 	}
-	if err := describeVolumes(ctx, e, src); err != nil {
-		return nil, err
-	}
-	if src.ResolvedTS, err = checkResolvedTS(ctx, p, name, limits); err != nil {
-		return nil, err
-	}
-	if err := checkAccount(ctx, e, &src.Topology, limits.Pending); err != nil {
-		return nil, err
-	}
-	if src.Busy, _, err = Busy(ctx, e, &src.Topology); err != nil {
-		return nil, err
-	}
-	if err := fillCluster(ctx, p, src, tc); err != nil {
-		return nil, err
-	}
-	return src, nil
+	return src, describeVolumes(ctx, e, src)
 }
 
 // checkScaling refuses a cluster whose TiKV is being scaled: the backup would have a store too many or too few.
@@ -109,19 +120,14 @@ func checkScaling(tc kube.TidbCluster, pods int) error {
 		WithHint("run it again when scaling has finished and every store in PD is Up")
 }
 
-func fillCluster(ctx context.Context, p PD, src *Source, tc kube.TidbCluster) error {
-	id, err := p.ClusterID(ctx)
-	if err != nil {
-		return failure.Annotate(err, "read cluster id", tc.Name.String())
-	}
-	version, err := p.Version(ctx)
-	if err != nil {
-		return failure.Annotate(err, "read version", tc.Name.String())
-	}
+// fillCluster adds PD's cluster id and version.
+func fillCluster(ctx context.Context, p PD, src *Source) (err error) {
 	t := &src.Topology
-	t.Cluster, t.ClusterID, t.Version, t.PD = tc.Name, id, version, tc.PDAddresses
-	t.PDReplicas, t.TiDBReplicas = tc.PDReplicas, tc.TiDBReplicas
-	return nil
+	if t.ClusterID, err = p.ClusterID(ctx); err != nil {
+		return failure.Annotate(err, "read cluster id", t.Cluster.String())
+	}
+	t.Version, err = p.Version(ctx)
+	return failure.Annotate(err, "read version", t.Cluster.String())
 }
 
 // LiveStores lists the TiKV stores that are not tombstones, by id. It is Unready if one is not up, or if there are

@@ -12,9 +12,9 @@ import (
 // PendingPerVolume is EC2's limit of concurrent snapshots per volume. st1 and sc1, with a limit of 1, do not suit TiKV.
 const PendingPerVolume = 5
 
-// checkAccount checks that the snapshots fit the pending limits of the account and of each volume, and that the
-// instances may be snapshotted. quota is the user's; 0 asks Service Quotas, and falls back to EC2's default.
-func checkAccount(ctx context.Context, e EBS, t *cluster.Topology, quota int) error {
+// CheckPending checks that so many snapshots fit the account's limit of pending ones. quota is the user's; 0 asks
+// Service Quotas, and falls back to EC2's default.
+func CheckPending(ctx context.Context, e EBS, snapshots, quota int) error {
 	if quota == 0 {
 		quota = accountQuota(ctx, e)
 	}
@@ -22,13 +22,18 @@ func checkAccount(ctx context.Context, e EBS, t *cluster.Topology, quota int) er
 	if err != nil {
 		return failure.Annotate(err, "count pending snapshots", "")
 	}
-	if n := len(t.VolumeIDs()); pending+n > quota {
+	if pending+snapshots > quota {
 		return failure.New(failure.Limited, "check quota", "pending snapshots",
-			"%d are pending, %d more are needed, and EC2 allows %d", pending, n, quota).
+			"%d are pending, %d more are needed, and EC2 allows %d", pending, snapshots, quota).
 			WithHint("wait until other snapshots of the account complete, or set the account's real limit with " +
 					"--pending-quota").
 			Lasting() // takes minutes to hours, too long to wait silently
 	}
+	return nil
+}
+
+// ProbeCut asks EC2, by a dry run, whether the instances may be snapshotted.
+func ProbeCut(ctx context.Context, e EBS, t *cluster.Topology) error {
 	return failure.Annotate(
 		e.Probe(ctx, ebs.ActionCreateSnapshots, string(t.Stores[0].Instance), t.Stores[0].Volumes[0].Zone),
 		"check permissions", string(t.Stores[0].Instance))

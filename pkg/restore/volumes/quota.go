@@ -25,16 +25,22 @@ func (p Planner) CheckQuotas(ctx context.Context, s *phase.Scope, plan Plan, fas
 	if err := fast.Check(ctx, plan.Volumes, quotas); err != nil {
 		return err
 	}
-	if len(quotas.StorageGiB) > 0 || len(quotas.IOPS) > 0 {
-		used, err := p.EC2.Usage(ctx)
-		if err != nil {
-			return failure.Annotate(err, "read usage of quotas", p.EC2.Region())
-		}
-		if err := overQuota(plan.Volumes, quotas, used); err != nil {
-			return err
-		}
+	if err := CheckRoom(ctx, p.EC2, plan.Volumes, quotas); err != nil {
+		return err
 	}
 	return p.checkMaxIOPS(ctx, plan.Volumes)
+}
+
+// CheckRoom refuses volumes for which the account's quotas, as far as they are known, leave no room.
+func CheckRoom(ctx context.Context, e ebs.Account, volumes []Volume, quotas ebs.AccountQuotas) error {
+	if len(quotas.StorageGiB) == 0 && len(quotas.IOPS) == 0 {
+		return nil
+	}
+	used, err := e.Usage(ctx)
+	if err != nil {
+		return failure.Annotate(err, "read usage of quotas", e.Region())
+	}
+	return overQuota(volumes, quotas, used)
 }
 
 // overQuota compares per volume type. A missing or zero quota is unknown.
