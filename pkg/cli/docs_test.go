@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/doctor"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/tests/docs"
 )
@@ -83,7 +84,7 @@ func TestDocs_FieldsOfResults(t *testing.T) {
 	for _, document := range []any{
 		backupDoc{}, planDoc{}, describeDoc{}, gcDoc{}, holdDoc{}, listDoc{}, releasedDoc{}, releasePlan{},
 		runReportDoc{}, estimateDoc{}, resolveDoc{}, resolvePlanDoc{}, restoreDoc{}, restorePlanDoc{}, versionDoc{},
-		runsDoc{}, runDoc{}, abortedDoc{}, startedDoc{}, pruneDoc{},
+		runsDoc{}, runDoc{}, abortedDoc{}, startedDoc{}, pruneDoc{}, doctorDoc{}, doctor.Check{},
 	} {
 		of := reflect.TypeOf(document)
 		t.Run(of.Name(), func(t *testing.T) {

@@ -116,7 +116,7 @@ you choose, and brings all stores to one consistent state at the backup ts.`,
 			"terminationGracePeriodSeconds")
 	complete(cmd, "log-level", "debug", "info", "warn", "error")
 	cmd.AddCommand(a.releaseCommand(), a.holdCommand(), a.gcCommand(), a.deleteCommand(), a.pruneCommand())
-	cmd.AddCommand(a.exporterCommand())
+	cmd.AddCommand(a.exporterCommand(), a.doctorCommand())
 	cmd.AddCommand(a.backupCommand(), a.restoreCommand(), a.resolveCommand(), a.listCommand(), a.describeCommand(),
 		a.reportCommand(), a.estimateCommand(), a.versionCommand())
 	cmd.AddCommand(a.runsCommand(), a.statusCommand(), a.logsCommand(), a.generateCommand())

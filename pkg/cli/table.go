@@ -99,6 +99,21 @@ func (t *table) write(w io.Writer, v view) error {
 	return tw.Flush()
 }
 
+// fit cuts the cells of the last column so that the table fits a terminal.
+func (t *table) fit() {
+	last := len(t.head) - 1
+	columns := make([]int, last)
+	for i := range columns {
+		columns[i] = i
+	}
+	room := narrow - gap - width(append([][]string{t.head}, t.rows...), columns)
+	for _, row := range t.rows {
+		if cell := []rune(row[last]); len(cell) > room {
+			row[last] = string(cell[:max(room-1, 0)]) + "…"
+		}
+	}
+}
+
 // gap is the space between two columns.
 const gap = 2
 

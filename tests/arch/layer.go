@@ -42,7 +42,7 @@ func layers() [][]string {
 		{"preflight"},
 		{"resolve"}, // a restore's phase "resolve data" is the use case resolve
 		{"backup", "restore", "gc"},
-		{"ui", "report"},
+		{"ui", "report", "doctor"},
 		{"history", "estimate", "notify", "metrics", "underway"},
 		{"fleet"},
 		{"exporter", "generate"},

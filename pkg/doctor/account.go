@@ -1,0 +1,143 @@
+package doctor
+
+import (
+	"context"
+
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
+)
+
+// checkEC2 asks whose credentials these are.
+func (p *patient) checkEC2(ctx context.Context, c Check) []Check {
+	e, err := p.ebs()
+	if err != nil {
+		return c.failed(err)
+	}
+	account, err := e.AccountID(ctx)
+	if err != nil {
+		return c.failed(err)
+	}
+	return c.ok("%s in %s", account, e.Region())
+}
+
+// checkReads lists what tisnap made, as gc does.
+func (p *patient) checkReads(_ context.Context, c Check) []Check {
+	if _, err := p.made(); err != nil {
+		return c.judge(err)
+	}
+	return c.ok("snapshots and volumes can be listed")
+}
+
+// ofCluster makes a check of the cluster's volumes.
+func (p *patient) ofCluster(c Check, f func(*preflight.Source, EBS) []Check) []Check {
+	src, err := p.source()
+	if err != nil {
+		return c.notMade(err)
+	}
+	e, err := p.ebs()
+	if err != nil {
+		return c.notMade(err)
+	}
+	return f(src, e)
+}
+
+// checkCut asks EC2 whether an instance may be snapshotted.
+func (p *patient) checkCut(ctx context.Context, c Check) []Check {
+	return p.ofCluster(c, func(src *preflight.Source, e EBS) []Check {
+		if err := preflight.ProbeCut(ctx, e, &src.Topology); err != nil {
+			return c.judge(err)
+		}
+		return c.ok("allowed, by a dry run")
+	})
+}
+
+// probe asks EC2 whether an action is allowed on what tisnap made. Not being allowed to do what only an option of a
+// restore does is a warning.
+func (p *patient) probe(action ebs.Action, needed bool) func(context.Context, Check) []Check {
+	return func(ctx context.Context, c Check) []Check {
+		found, err := p.made()
+		if err != nil {
+			return c.notMade(err)
+		}
+		e, err := p.ebs()
+		if err != nil {
+			return c.notMade(err)
+		}
+		target := string(found.snapshot)
+		if action == ebs.ActionDeleteVolume || action == ebs.ActionModifyVolume {
+			target = string(found.volume)
+		}
+		if target == "" && action != ebs.ActionCreateVolume {
+			return c.as(Unknown, "check again after a backup or restore",
+				"the account has nothing of tisnap's to ask about")
+		}
+		switch err := e.Probe(ctx, action, target, found.zone); {
+		case failure.Is(err, failure.Denied) && !needed:
+			return c.as(Warn, failure.HintOf(err), "%v; only options of a restore need it", err)
+		case err != nil:
+			return c.judge(err)
+		}
+		return c.ok("allowed, by a dry run")
+	}
+}
+
+// checkKeys has a row for each KMS key of the cluster's volumes.
+func (p *patient) checkKeys(ctx context.Context, c Check) []Check {
+	return p.ofCluster(c, func(src *preflight.Source, e EBS) []Check {
+		var ids []string
+		for _, st := range src.Topology.Stores {
+			for _, v := range st.Volumes {
+				ids = append(ids, v.KMSKey)
+			}
+		}
+		var rows []Check
+		for _, key := range preflight.DescribeKeys(ctx, e, ids) {
+			c.Subject = key.Name
+			switch err := key.Refusal(); {
+			case err != nil:
+				rows = append(rows, c.failed(err)...)
+			case !key.Known:
+				rows = append(rows, c.as(Unknown, key.Do, "%s", key.State)...)
+			default:
+				rows = append(rows, c.ok("%s", key.State)...)
+			}
+		}
+		if len(rows) == 0 {
+			return c.ok("none is encrypted with a key of its own")
+		}
+		return rows
+	})
+}
+
+// checkPending checks whether a backup's snapshots fit the account's limit.
+func (p *patient) checkPending(ctx context.Context, c Check) []Check {
+	return p.ofCluster(c, func(src *preflight.Source, e EBS) []Check {
+		n := len(src.Topology.VolumeIDs())
+		if err := preflight.CheckPending(ctx, e, n, 0); err != nil {
+			return c.judge(err)
+		}
+		return c.ok("room for %d more", n)
+	})
+}
+
+// checkRoom checks whether volumes like the cluster's fit the account's quotas.
+func (p *patient) checkRoom(ctx context.Context, c Check) []Check {
+	return p.ofCluster(c, func(src *preflight.Source, e EBS) []Check {
+		quotas, err := e.Quotas(ctx)
+		if err != nil {
+			return c.notMade(err)
+		}
+		var copies []volumes.Volume
+		for _, st := range src.Topology.Stores {
+			for _, v := range st.Volumes {
+				copies = append(copies, volumes.Volume{Spec: v.VolumeSpec})
+			}
+		}
+		if err := volumes.CheckRoom(ctx, e, copies, quotas); err != nil {
+			return c.judge(err)
+		}
+		return c.ok("room for a copy of the cluster's %d volumes", len(copies))
+	})
+}

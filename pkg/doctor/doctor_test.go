@@ -1,0 +1,61 @@
+package doctor_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/doctor"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// statuses are the outcomes by name and subject.
+func statuses(checks []doctor.Check) map[string]doctor.Status {
+	out := map[string]doctor.Status{}
+	for _, c := range checks {
+		out[c.Name+" "+c.Subject] = c.Status
+	}
+	return out
+}
+
+func refused(context.Context) (doctor.Kube, error) {
+	return nil, failure.New(failure.Usage, "read kubeconfig", "", "no such file").WithHint("set --kubeconfig")
+}
+
+func memory(context.Context) (objstore.Store, error) { return objstoretest.NewMemory(nil), nil }
+
+// A side that never answers ends its own checks at their limit, and no other.
+func TestRun_OneSideHangs_TheOthersAreReported(t *testing.T) {
+	t.Parallel()
+	got := statuses(doctor.Run(t.Context(), doctor.Deps{
+		Kube: refused, Store: memory, Now: time.Now, Limit: 100 * time.Millisecond,
+		EBS: func(ctx context.Context) (doctor.EBS, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	}, cluster.Name{Namespace: "tidb", Name: "prod"}, doctor.All))
+	require.Equal(t, doctor.Fail, got["kubernetes tidb/prod"])
+	require.Equal(t, doctor.Fail, got["ec2 account"])
+	require.Equal(t, doctor.Unknown, got["iam ec2:CreateVolume"])
+	require.Equal(t, doctor.Unknown, got["tikv resolved ts"])
+	require.Equal(t, doctor.OK, got["storage writes"])
+}
+
+// A check that panics was not made.
+func TestRun_Panic_IsUnknown(t *testing.T) {
+	t.Parallel()
+	got := statuses(doctor.Run(t.Context(), doctor.Deps{
+		Kube: refused, Store: memory, Now: time.Now, Limit: time.Minute,
+		EBS: func(context.Context) (doctor.EBS, error) { panic("a bug") },
+	}, cluster.Name{Namespace: "tidb", Name: "prod"}, doctor.GC))
+	require.Equal(t, doctor.Unknown, got["ec2 account"])
+	require.Equal(t, doctor.OK, got["storage writes"])
+}
