@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/report"
@@ -13,7 +14,9 @@ import (
 
 // description is what the round reads of the output of `tisnap describe`.
 type description struct {
-	BackupTS string `json:"backupTS"`
+	BackupTS string         `json:"backupTS"`
+	SealedAt time.Time      `json:"sealedAt"`
+	Report   *report.Report `json:"report"`
 	Restores []struct {
 		Warnings []string       `json:"warnings"`
 		Regions  report.Regions `json:"regions"`

@@ -30,6 +30,10 @@ func (s *state) verifyRestore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if doc.SealedAt.IsZero() || doc.Report == nil || doc.Report.Hold == nil {
+		return errors.New("the backup is not sealed, or says nothing of its hold")
+	}
+	s.passed("the backup is sealed; it held the cluster for %.2f s", doc.Report.Hold.Seconds)
 	if len(doc.Restores) != 1 {
 		return fmt.Errorf("the backup names %d restores instead of 1", len(doc.Restores))
 	}
