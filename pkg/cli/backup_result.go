@@ -84,7 +84,7 @@ func (d *backupDoc) table(w io.Writer, v view) error {
 	if !d.journalled && d.kind != failure.Held {
 		return nil // the error is enough
 	}
-	if err := d.Report.Table(w, report.TableOptions{}); err != nil {
+	if err := d.Report.Table(w, report.TableOptions{NoError: true}); err != nil {
 		return err
 	}
 	if d.Report.Forward != nil {

@@ -35,6 +35,7 @@ func TestBackupResult_Failed_SaysWhatIsHeld(t *testing.T) {
 			require.NoError(t, backupResult(t.Context(), opts, result, err).table(&out, view{}))
 			assert.Contains(t, out.String(), c.want)
 			assert.NotContains(t, out.String(), "is released")
+			assert.NotContains(t, out.String(), "error: ", "it follows on stderr")
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// progressCore shows log entries as the progress shows a run's own notes and warnings: for a terminal.
+// progressCore shows log entries as the progress shows a run's own notes and warnings.
 type progressCore struct {
 	zapcore.LevelEnabler
 	sink   phase.Sink

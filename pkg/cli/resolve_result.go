@@ -78,7 +78,7 @@ func (d *resolveDoc) table(w io.Writer, v view) error {
 	if !d.journalled {
 		return nil // the error is enough
 	}
-	if err := d.Report.Table(w, report.TableOptions{}); err != nil {
+	if err := d.Report.Table(w, report.TableOptions{NoError: true}); err != nil {
 		return err
 	}
 	if !d.Resolved && d.kind == failure.Conflict {

@@ -87,7 +87,7 @@ func (d *restoreDoc) table(w io.Writer, v view) error {
 	if !d.journalled {
 		return nil // the error is enough
 	}
-	if err := d.Report.Table(w, report.TableOptions{Compare: d.compare}); err != nil {
+	if err := d.Report.Table(w, report.TableOptions{Compare: d.compare, NoError: true}); err != nil {
 		return err
 	}
 	if !d.Restored {

@@ -76,12 +76,8 @@ you choose, and brings all stores to one consistent state at the backup ts.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SetFlagErrorFunc(flagError)
-	usageOf := cmd.UsageFunc() // a template would link text/template, which keeps every method
-	cmd.SetUsageFunc(func(c *cobra.Command) error {
-		if err := usageOf(c); err != nil {
-			return err
-		}
-		_, err := io.WriteString(c.OutOrStderr(), exitStatus())
+	cmd.SetUsageFunc(func(c *cobra.Command) error { // a template would link text/template, which keeps every method
+		_, err := io.WriteString(c.OutOrStderr(), usageText(c))
 		return err
 	})
 	f, g := cmd.PersistentFlags(), &a.global

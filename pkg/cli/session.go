@@ -43,7 +43,7 @@ func (a *app) session() (*session, error) {
 	switch {
 	case s.file != nil:
 		core = zapcore.NewCore(encoder(a.global.logFormat), zapcore.AddSync(s.file), level)
-	case s.progress.Mode() == ui.TTY:
+	case s.progress.Mode() != ui.JSON && a.global.logFormat != "json":
 		core = &progressCore{LevelEnabler: level, sink: s.progress}
 	default:
 		core = zapcore.NewCore(encoder(a.global.logFormat), zapcore.AddSync(s.progress.Writer()), level)

@@ -21,6 +21,8 @@ type TableOptions struct {
 	Details bool
 	// Color marks headings and failures with ANSI colours; Table only. NO_COLOR and TERM=dumb override it.
 	Color bool
+	// NoError leaves out the run's error, which follows on stderr; Table only.
+	NoError bool
 }
 
 // page is a laid-out report, not yet text or Markdown.
@@ -54,7 +56,7 @@ func (r *Report) Table(w io.Writer, o TableOptions) error {
 	if len(p.notes) > 0 {
 		b.WriteString("\n" + strings.Join(p.notes, "\n") + "\n")
 	}
-	if p.fault != "" {
+	if p.fault != "" && !o.NoError {
 		b.WriteString("\n" + paint(text.FgRed, "error: "+p.fault) + "\n")
 	}
 	return r.write(w, b.String())

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"strings"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -46,12 +47,9 @@ func plainLine(e phase.Event) string {
 	case phase.StepFailed:
 		return subject + ": failed after " + took(e.Elapsed) + ": " + firstReason(e.Message)
 	case phase.Note:
-		return subject + ": " + message
+		return strings.TrimPrefix(subject+": "+message, ": ")
 	case phase.Warning:
-		if subject == "" {
-			return "warning: " + message
-		}
-		return "warning: " + subject + ": " + message
+		return "warning: " + strings.TrimPrefix(subject+": "+message, ": ")
 	case phase.UndoStarted:
 		return "undo " + e.Step + ": started"
 	case phase.UndoFinished:

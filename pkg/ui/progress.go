@@ -223,7 +223,11 @@ func (s *stream) print(text string) { _, _ = s.Write([]byte(text)) }
 // silent shows only what is written as text.
 type silent struct{ out *stream }
 
-func (silent) event(phase.Event, time.Time) {}
+func (s silent) event(e phase.Event, _ time.Time) { // no progress, but what is said of no phase
+	if e.Phase == "" && (e.Type == phase.Note || e.Type == phase.Warning) {
+		s.out.print(plainLine(e) + "\n")
+	}
+}
 func (s silent) text(lines []byte)          { s.out.print(string(lines)) }
 func (silent) tick(time.Time) time.Duration { return time.Hour }
 func (silent) finish(time.Time)             {}
