@@ -35,13 +35,16 @@ func memory(context.Context) (objstore.Store, error) { return objstoretest.NewMe
 // A side that never answers ends its own checks at their limit, and no other.
 func TestRun_OneSideHangs_TheOthersAreReported(t *testing.T) {
 	t.Parallel()
-	got := statuses(doctor.Run(t.Context(), doctor.Deps{
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	got := statuses(doctor.Run(ctx, doctor.Deps{
 		Kube: refused, Store: memory, Now: time.Now, Limit: 100 * time.Millisecond,
 		EBS: func(ctx context.Context) (doctor.EBS, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		},
 	}, cluster.Name{Namespace: "tidb", Name: "prod"}, doctor.All))
+	require.NoError(t, ctx.Err(), "it waited for more than the limit")
 	require.Equal(t, doctor.Fail, got["kubernetes tidb/prod"])
 	require.Equal(t, doctor.Fail, got["ec2 account"])
 	require.Equal(t, doctor.Unknown, got["iam ec2:CreateVolume"])

@@ -31,7 +31,7 @@ func doctorGuards() []Mutant {
 			"		return open(limited)\n", "		_ = limited\n		return open(ctx)\n",
 			"TestRun_OneSideHangs_TheOthersAreReported"),
 		in("pkg/objstore/bucket.go", "a bucket that may not be looked at has no lifecycle rule", foundEarly,
-			"	if failure.Is(err, failure.NotFound) && failure.HintOf(err) == \"\" {", "	if err != nil {",
+			"	if failure.Is(err, failure.NotFound) && failure.HintOf(err) == \"\" {", "	if failure.KindOf(err) != failure.Held {",
 			"TestBucket_Refused_IsDenied"),
 		in("pkg/objstore/bucket.go", "a lifecycle rule above the storage's prefix is overlooked", foundEarly,
 			" || strings.HasPrefix(b.store.prefix, prefix)", "",
