@@ -88,16 +88,20 @@ func serve(ctx context.Context, out io.Writer, f serveFlags) error {
 		return err
 	}
 	defer bed.Close()
-	fmt.Fprintf(out, "export %s TISNAP_STORAGE=s3://%s/demo\n", strings.Join(bed.Env(), " "), testbed.Bucket)
+	usable := func() {
+		fmt.Fprintf(out, "export %s TISNAP_STORAGE=s3://%s/demo\n", strings.Join(bed.Env(), " "), testbed.Bucket)
+	}
 	if f.cluster == "" {
+		usable()
 		<-ctx.Done()
 		return nil
 	}
-	return serveCluster(ctx, out, bed, f)
+	return serveCluster(ctx, out, bed, f, usable)
 }
 
-// serveCluster makes the cluster and keeps transfers going until ctx ends.
-func serveCluster(ctx context.Context, out io.Writer, bed *testbed.Testbed, f serveFlags) error {
+// serveCluster makes the cluster, says when it is usable, and keeps transfers going until ctx ends.
+func serveCluster(ctx context.Context, out io.Writer, bed *testbed.Testbed, f serveFlags, usable func()) error {
+	fmt.Fprintf(out, "# cluster %s is starting\n", f.cluster)
 	name, err := cluster.ParseName(f.cluster, "tidb")
 	if err != nil {
 		return err
@@ -107,6 +111,7 @@ func serveCluster(ctx context.Context, out io.Writer, bed *testbed.Testbed, f se
 		return err
 	}
 	if f.accounts == 0 {
+		usable()
 		fmt.Fprintf(out, "# cluster %s is up without load; Ctrl-C ends it\n", name)
 		<-ctx.Done()
 		return nil
@@ -119,6 +124,7 @@ func serveCluster(ctx context.Context, out io.Writer, bed *testbed.Testbed, f se
 	if err := load.Load(ctx); err != nil {
 		return err
 	}
+	usable()
 	fmt.Fprintf(out, "# cluster %s is up with %d accounts; transfers run until Ctrl-C\n", name, f.accounts)
 	var wg sync.WaitGroup
 	var runErr, churnErr error
