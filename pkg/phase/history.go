@@ -129,6 +129,27 @@ func (h *History) Processes() []Process {
 	return out
 }
 
+// RunningSeconds is how long the steps have run that the last process does or undoes; concurrent steps all count. Seconds
+// of a Process are only those of steps that ended.
+func (h *History) RunningSeconds(now time.Time) (sum float64) {
+	began := map[string]time.Time{}
+	for _, r := range h.Records {
+		switch r.Type {
+		case RecordResumed:
+			clear(began)
+		case RecordBegin, RecordUndo:
+			began[r.Step] = r.Time
+		case RecordDone, RecordFailed, RecordUndone, RecordUndoFail:
+			delete(began, r.Step)
+		default: // neither begins nor ends a step
+		}
+	}
+	for _, at := range began {
+		sum += max(0, now.Sub(at).Seconds())
+	}
+	return sum
+}
+
 // forget removes the steps from those that are done.
 func (h *History) forget(steps []Step) {
 	for i := range steps {

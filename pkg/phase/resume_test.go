@@ -304,6 +304,17 @@ func TestResume_Abort_UndoesAndSucceeds(t *testing.T) {
 }
 
 // A process that slept may write after the one that took over, if that one has written nothing for a while.
+// What runs now counts until now; what ended, or is of an earlier process, does not.
+func TestHistory_RunningSeconds_OfTheLastProcess(t *testing.T) {
+	t.Parallel()
+	h, err := phase.ReadHistory(t.Context(), died(begin("died in"), phase.Record{Type: phase.RecordResumed}, begin("a"), done("a"),
+		begin("b"), begin("c"), phase.Record{Type: phase.RecordFailed, Step: "c"}, phase.Record{Type: phase.RecordUndo, Step: "a"}))
+	require.NoError(t, err)
+	at := func(seconds int) time.Time { return time.Date(2026, 1, 1, 0, 0, seconds, 0, time.UTC) }
+	require.InDelta(t, 5+2, h.RunningSeconds(at(10)), 0.001, "b since 5 s, and the undo of a since 8 s")
+	require.Zero(t, h.RunningSeconds(at(0)), "a clock that is behind")
+}
+
 func TestHistory_Epoch_IsTheHighestOfItsProcesses(t *testing.T) {
 	t.Parallel()
 	require.Zero(t, (&phase.History{}).Epoch())

@@ -104,13 +104,17 @@ func lockOf(ctx context.Context, store objstore.Store, name cluster.Name) (*runl
 
 // setState decides by the cluster's lock whether a run without an end is running.
 func (r *Run) setState(lock *runlock.Record) {
+	now := time.Now()
 	switch {
 	case lock == nil || lock.Owner.Run != r.ID:
 		r.diedEarly()
-	case lock.Unexpired(time.Now()): // for display only: no lock is taken because of it
+	case lock.Unexpired(now): // for display only: no lock is taken because of it
 		until, renewed := lock.FreeAt().UTC(), lock.RenewedAt.UTC()
 		r.State, r.Owner, r.Until = Running, lock.Owner.String(), &until
-		r.lock, r.RenewedAt, r.Silent = lock, &renewed, lock.Silent(time.Now())
+		r.lock, r.RenewedAt, r.Silent = lock, &renewed, lock.Silent(now)
+		if !r.Silent {
+			r.Processes[len(r.Processes)-1].Seconds += r.History.RunningSeconds(now)
+		}
 	}
 }
 

@@ -48,7 +48,7 @@ type Run struct {
 	Silent    bool       `json:"silent,omitempty"`
 	// ResolvedBy is the resolve that finished a run whose process died.
 	ResolvedBy cluster.RunID `json:"resolvedBy,omitempty"`
-	// Processes are the run's processes, the first one first.
+	// Processes are the run's processes, the first one first. Seconds of a live one include its steps so far.
 	Processes []phase.Process `json:"processes"`
 
 	// History is the journal; nil for a damaged run.

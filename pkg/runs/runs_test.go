@@ -20,6 +20,9 @@ import (
 
 var prod = cluster.Name{Namespace: "tidb", Name: "prod"}
 
+// began is when the runs of this test began.
+var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // wrote writes the journal of a backup whose process came so far.
 func wrote(t *testing.T, store objstore.Store, id cluster.RunID, records ...phase.Record) {
 	t.Helper()
@@ -31,7 +34,7 @@ func wroteAs(t *testing.T, store objstore.Store, id cluster.RunID, operation str
 	j := journal.NewStoreJournal(store, manifest.JournalPrefix(id))
 	about := phase.Record{Type: phase.RecordRun, Data: []byte(`{"operation":"` + operation + `","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","tool":"v"}`)}
 	for i, r := range append([]phase.Record{about}, records...) {
-		r.Seq, r.Run, r.Time = i+1, id, time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
+		r.Seq, r.Run, r.Time = i+1, id, began.Add(time.Duration(i)*time.Second)
 		require.NoError(t, j.Append(t.Context(), r))
 	}
 }
@@ -71,6 +74,10 @@ func TestList_StatesOfRuns(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, alive.Owner, "pid 7 on host h")
 	assert.NotNil(t, alive.Until)
+	assert.InDelta(t, time.Since(began).Seconds(), alive.Processes[0].Seconds, 60, "the step that runs counts")
+	dead, err := runs.Read(t.Context(), store, "dead")
+	require.NoError(t, err)
+	assert.Zero(t, dead.Processes[0].Seconds)
 	_, err = runs.Read(t.Context(), store, "nobody")
 	assert.Equal(t, failure.NotFound, failure.KindOf(err))
 }
