@@ -36,6 +36,7 @@ var exitCodes = []struct {
 	{failure.Limited, 8, "throttled, over a quota or out of time; safe to run again"},
 	{failure.Held, 9, "the cluster is still held: act now"},
 	{failure.Corrupt, 10, "data does not match its digest, or is inconsistent"},
+	{failure.Stale, 11, "a cluster has no good backup as young as --max-age"},
 }
 
 // errInterrupted and errTerminated are the causes of a context that a signal ended.

@@ -20,13 +20,6 @@ import (
 // followInterval is how often a followed journal is read.
 const followInterval = 2 * time.Second
 
-// statusCommand is runs describe under the name that kubectl's users look for.
-func (a *app) statusCommand() *cobra.Command {
-	cmd := a.runsDescribeCommand()
-	cmd.Use, cmd.Example = "status RUN|BACKUP", "  tisnap status 20261122t100000-1a2b3c4d --storage s3://backups/prod"
-	return cmd
-}
-
 func (a *app) logsCommand() *cobra.Command {
 	follow := false
 	cmd := &cobra.Command{

@@ -49,6 +49,13 @@ func (d *runsDoc) names() (names []string) {
 	return names
 }
 
+func (d *clustersDoc) names() (names []string) {
+	for _, i := range d.Items {
+		names = append(names, nameIf(true, "cluster", i.Cluster)...)
+	}
+	return names
+}
+
 func (d *pruneDoc) names() (names []string) {
 	for _, b := range d.Backups {
 		names = append(names, nameIf(removed(b.Action), "backup", b.ID)...)

@@ -15,10 +15,12 @@ const (
 	Partial              // usable but incomplete
 	Held                 // the live cluster is still held: a person has to act now
 	Corrupt              // data does not match its digest, or is inconsistent
+	Stale                // a cluster has no good backup as young as wanted
 )
 
 var kindNames = [...]string{
 	"unknown", "usage", "not-found", "unready", "conflict", "denied", "limited", "partial", "held", "corrupt",
+	"stale",
 }
 
 // Interrupted is the kind in reports, events and metrics of a run that a signal ended, whatever failed because of that.

@@ -13,14 +13,27 @@ const (
 	maxGaps = 10
 )
 
+// RecoveryPoint returns the time that a restore of the newest sealed backup returns to; zero without one. PD's clock
+// may be ahead, but no backup has data from after its seal.
+func (c *Cluster) RecoveryPoint() time.Time {
+	if c.Sealed == nil {
+		return time.Time{}
+	}
+	at := c.Sealed.BackupTS.Time()
+	if sealed := c.Sealed.SealedAt; at.After(sealed) {
+		return sealed
+	}
+	return at
+}
+
 // Expected returns when the next recovery point is due: the newest one plus the median of the last gaps between the
 // starts of backups that were done, deleted ones included. It is zero without a sealed backup, or for fewer than three.
 func (c *Cluster) Expected() time.Time {
-	gap := c.cadence()
-	if c.Sealed == nil || gap == 0 {
+	at, gap := c.RecoveryPoint(), c.cadence()
+	if at.IsZero() || gap == 0 {
 		return time.Time{}
 	}
-	return c.Sealed.BackupTS.Time().Add(gap)
+	return at.Add(gap)
 }
 
 // Overdue reports whether the next recovery point is late by more than a quarter of the cadence, and no live run has

@@ -45,17 +45,25 @@ func (l *Lock) Operation() report.Operation {
 	return report.Operation(l.Record.Owner.Command)
 }
 
-// outcome is that of a run without an end: "running" or "died"; "" for one that ended, even if it could not free the
-// lock.
+// Dead reports whether the owner's process died in a run that can be resumed.
+func (l *Lock) Dead() bool { return l.outcome() == died }
+
+// Outcomes of runs without an end.
+const (
+	running = "running"
+	died    = "died"
+)
+
+// outcome is that of a run without an end; "" for one that ended, even if it could not free the lock.
 func (l *Lock) outcome() string {
 	ended := len(l.Records) > 0 && l.Records[len(l.Records)-1].Type == phase.RecordEnd
 	switch {
 	case l.Record.Released || ended || !slices.Contains(Operations(), l.Operation()):
 		return ""
 	case l.Alive:
-		return "running"
+		return running
 	}
-	return "died"
+	return died
 }
 
 // holds reports whether the owner holds the cluster, by its journal.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -12,6 +13,9 @@ import (
 
 // Reader reads the state of one storage, repeatedly, and each version of an object once. It is safe for concurrent use.
 type Reader struct {
+	// Mark, if set, gets the backups first, to mark those that it knows to be broken.
+	Mark func([]catalog.Entry)
+
 	store    objstore.Store
 	history  *history.Reader
 	journals *journals
@@ -28,6 +32,9 @@ func (r *Reader) Read(ctx context.Context, now time.Time) (*State, error) {
 	read, err := r.history.All(ctx, time.Time{})
 	if err != nil {
 		return nil, err
+	}
+	if r.Mark != nil {
+		r.Mark(read.Backups)
 	}
 	locks, unreadable, err := r.readLocks(ctx, now)
 	if err != nil {

@@ -129,8 +129,8 @@ func (h *History) Processes() []Process {
 	return out
 }
 
-// RunningSeconds is how long the steps have run that the last process does or undoes; concurrent steps all count. Seconds
-// of a Process are only those of steps that ended.
+// RunningSeconds is how long the steps have run that the last process does or undoes; concurrent steps all count.
+// Seconds of a Process are only those of steps that ended.
 func (h *History) RunningSeconds(now time.Time) (sum float64) {
 	began := map[string]time.Time{}
 	for _, r := range h.Records {
