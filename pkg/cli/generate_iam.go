@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/generate"
 )
 
@@ -31,6 +32,10 @@ func (a *app) generateIAMCommand() *cobra.Command {
   tisnap generate iam --trust pod-identity -n tidb > trust.json`,
 		Args: exactly(),
 	}, func([]string) ([]byte, error) {
+		if t.Way != "" && len(keys) > 0 {
+			return nil, failure.New(failure.Usage, "", "", "--trust and --kms-key are mutually exclusive: "+
+				"keys are in the role's policy, not in its trust policy")
+		}
 		if t.Way != "" {
 			t.Account.Namespace, t.Region = a.global.namespace, a.awsRegion()
 			return asJSON(t.Policy())
