@@ -153,13 +153,13 @@ func TestPermissions_NoPrefix_IsTheWholeBucket(t *testing.T) {
 	require.NoError(t, err)
 	p, err := generate.Permissions(s)
 	require.NoError(t, err)
-	var on []string
+	on := map[string]bool{}
 	for _, statement := range p.Statement {
 		if strings.Contains(statement.Resource, ":s3:") {
-			on = append(on, statement.Resource)
+			on[statement.Resource] = true
 		}
 	}
-	assert.Equal(t, []string{"arn:aws:s3:::acme-copies/*", "arn:aws:s3:::acme-copies"}, on)
+	assert.Equal(t, map[string]bool{"arn:aws:s3:::acme-copies/*": true, "arn:aws:s3:::acme-copies": true}, on)
 }
 
 func TestARNs_AreOfTheRegionsPartition(t *testing.T) {
