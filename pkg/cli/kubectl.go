@@ -22,6 +22,9 @@ func (a *app) displayName() map[string]string {
 	return nil
 }
 
+// kubectlComplete is the program that kubectl runs to complete the plugin's arguments: a link to this one.
+const kubectlComplete = "kubectl_complete-tisnap"
+
 // completionTime bounds how long the shell waits.
 const completionTime = 5 * time.Second
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/outbound"
 )
@@ -51,6 +53,9 @@ func Run(ctx context.Context, args []string, streams Streams, version Version) E
 
 func (a *app) run(ctx context.Context, args []string) ExitCode {
 	streams := a.streams
+	if streams.Program == kubectlComplete {
+		args = append([]string{cobra.ShellCompRequestCmd}, args...)
+	}
 	a.args, a.wait = args, true
 	root := a.root() //nolint:contextcheck // the commands take it from cobra
 	root.SetArgs(args)

@@ -99,6 +99,15 @@ func TestRoot_StartedAsPluginOfKubectl_CallsItselfSo(t *testing.T) {
 	}
 }
 
+// kubectl completes its plugin by a program of its own.
+func TestRoot_StartedAsKubectlsCompletion_Completes(t *testing.T) {
+	t.Parallel()
+	var out, stderr bytes.Buffer
+	streams := Streams{Out: &out, Err: &stderr, Program: "kubectl_complete-tisnap"}
+	require.Equal(t, ExitDone, Run(t.Context(), []string{"backup", "--early-apply", "re"}, streams, Version{}))
+	require.Contains(t, out.String(), "require\n")
+}
+
 // What a command cannot print is refused before it reads the storage, which does not exist here.
 func TestOutput_RefusedBeforeAnythingElse(t *testing.T) {
 	t.Parallel()
