@@ -29,7 +29,10 @@ var firstTarget = cluster.Name{Namespace: "tidb", Name: "copy-1"} //nolint:goche
 func changesNothing() map[string]string {
 	const reads, parent = "it reads alone", "it has no work of its own"
 	return map[string]string{
-		"completion": parent, "estimate": parent, "hold": parent, "runs": parent,
+		"completion": parent, "estimate": parent, "generate": parent, "hold": parent, "runs": parent,
+		"doctor":          "it writes one object, which belongs to no run, and deletes it",
+		"generate bucket": "it prints a script", "generate cronjob": "it prints objects", "generate iam": "it prints a policy",
+		"generate rbac": "it prints objects", "generate terraform": "it prints a configuration",
 		"completion bash": "it prints a script", "completion fish": "it prints a script",
 		"completion powershell": "it prints a script", "completion zsh": "it prints a script",
 		"help": "it prints text", "version": "it prints text",
