@@ -40,6 +40,9 @@ func (d *resolveDoc) garbage() *gc.Report   { return nil }
 func (d *gcDoc) times() *report.Report      { return nil }
 func (d *gcDoc) garbage() *gc.Report        { return d.Report }
 
+func (d *deletionsDoc) times() *report.Report { return nil }
+func (d *deletionsDoc) garbage() *gc.Report   { return d.Items() }
+
 // notifyFlag and metricsFlags are the same for every command that has them.
 func (a *app) notifyFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.announce.notify, "notify", "",
@@ -115,7 +118,7 @@ func about(cmd *cobra.Command, err error) *report.Report {
 	if latest := cmd.Flag(latestIs); latest != nil && latest.Value.String() != "" {
 		arg = latest.Value.String()
 	}
-	if cmd.Name() == "restore" || cmd.Name() == "delete" {
+	if cmd.Name() == "restore" || cmd.Name() == "delete" && cmd.Flags().NArg() == 1 {
 		r.Backup = cluster.BackupID(arg)
 	}
 	if cmd.Name() == "restore" {

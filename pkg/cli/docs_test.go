@@ -84,7 +84,7 @@ func TestDocs_FieldsOfResults(t *testing.T) {
 	for _, document := range []any{
 		backupDoc{}, planDoc{}, describeDoc{}, gcDoc{}, holdDoc{}, listDoc{}, releasedDoc{}, releasePlan{},
 		runReportDoc{}, estimateDoc{}, resolveDoc{}, resolvePlanDoc{}, restoreDoc{}, restorePlanDoc{}, versionDoc{},
-		runsDoc{}, runDoc{}, clustersDoc{}, abortedDoc{}, startedDoc{}, pruneDoc{}, doctorDoc{}, doctor.Check{},
+		runsDoc{}, runDoc{}, clustersDoc{}, abortedDoc{}, startedDoc{}, deletionsDoc{}, doctorDoc{}, doctor.Check{},
 	} {
 		of := reflect.TypeOf(document)
 		t.Run(of.Name(), func(t *testing.T) {

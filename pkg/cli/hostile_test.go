@@ -42,7 +42,7 @@ func documentsWith(text string) map[string]document {
 		}}}),
 		"runs list":     &runsDoc{now: at, Items: []runs.Run{run}},
 		"runs describe": &runDoc{Run: run},
-		"prune": newPruneDoc(true, &gc.PruneReport{Backups: []gc.PrunedBackup{{
+		"prune": newPruneDoc(true, &gc.BackupsReport{Backups: []gc.BackupOutcome{{
 			ID: cluster.BackupID(text), Cluster: text, Tags: []string{text}, Reason: text,
 		}}}),
 	}

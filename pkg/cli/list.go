@@ -71,9 +71,7 @@ this key did not sign is untrusted, and the command exits with 10. Nothing is ch
 				return err
 			}
 			for _, e := range shown {
-				set := tagLabels(e.Tags)
-				set["state"] = string(e.State)
-				if match(e.Cluster, set) {
+				if match(e.Cluster, backupLabels(e.Entry)) {
 					chosen = append(chosen, e)
 				}
 			}
@@ -85,7 +83,7 @@ this key did not sign is untrusted, and the command exits with 10. Nothing is ch
 		},
 	}
 	a.localFlag(cmd)
-	filter.add(cmd, "namespace, cluster, state, and the backup's tags")
+	filter.add(cmd, backupKeys)
 	cmd.Flags().BoolVar(&check, "check", false,
 		"ask EC2 whether the snapshots of sealed backups exist; a backup that lacks one is broken")
 	cmd.Flags().StringVar(&verifyKey, "verify-key", "",
@@ -235,6 +233,11 @@ func (a *app) completeBackups(cmd *cobra.Command, args []string, _ string) ([]st
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	return a.completeMoreBackups(cmd, args, "")
+}
+
+// completeMoreBackups is completeBackups for a command that takes several.
+func (a *app) completeMoreBackups(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 	defer cancel()
 	items, _, err := a.list(ctx, nil)

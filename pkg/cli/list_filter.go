@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
@@ -39,7 +40,16 @@ func (f *listFilter) matcher(
 	}, nil
 }
 
-// tagLabels are a backup's tags as labels: "key=value", or a key alone.
+// backupKeys are what a selector of backups chooses by.
+const backupKeys = "namespace, cluster, state, and the backup's tags"
+
+// backupLabels are a backup's state, and its tags: "key=value", or a key alone.
+func backupLabels(e catalog.Entry) map[string]string {
+	set := tagLabels(e.Tags)
+	set["state"] = string(e.State)
+	return set
+}
+
 func tagLabels(tags []string) map[string]string {
 	set := map[string]string{}
 	for _, tag := range tags {

@@ -56,7 +56,7 @@ func (d *clustersDoc) names() (names []string) {
 	return names
 }
 
-func (d *pruneDoc) names() (names []string) {
+func (d *deletionsDoc) names() (names []string) {
 	for _, b := range d.Backups {
 		names = append(names, nameIf(removed(b.Action), "backup", b.ID)...)
 	}

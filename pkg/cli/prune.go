@@ -115,5 +115,5 @@ func (a *app) prune(ctx context.Context, f pruneFlags, clusters []cluster.Name) 
 	defer a.removing(&f.removal)()
 	o.DryRun = f.dryRun
 	report, err := gc.Prune(ctx, deps, o)
-	return a.printPrune(newPruneDoc(f.dryRun, report), err)
+	return a.printDeletions(newPruneDoc(f.dryRun, report), err)
 }

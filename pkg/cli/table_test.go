@@ -48,7 +48,7 @@ func TestLists_FitATerminal(t *testing.T) {
 	}{
 		"list":      {&listDoc{now: at, Items: []listItem{{Entry: catalog.Entry{ID: id, Cluster: of, State: catalog.StateUnsealed, Run: run, BackupTS: cluster.MakeTS(at, 0), SizeGiB: 60000, Stores: 20, Snapshots: 40, CreatedAt: at}, RunState: runs.Unfinished}}}, []string{"2026-11-22 10:00:00", "BACKUP TIME (UTC)", id, "dead"}},
 		"runs list": {&runsDoc{now: at, Items: []runs.Run{{ID: run, Operation: "restore", Cluster: of, Backup: id, State: runs.Failed, Step: "await-snapshots", Started: at, Last: at}}}, []string{"2026-11-22 10:00:00", run, "restore", "failed"}},
-		"prune":     {newPruneDoc(true, &gc.PruneReport{Backups: []gc.PrunedBackup{{ID: id, Cluster: of.String(), CreatedAt: at, Tags: []string{"release-8.5"}, SizeGiB: 60000, Action: gc.ActionDelete, Reason: "no rule keeps it"}}}), []string{id, "delete", "no rule keeps it"}},
+		"prune":     {newPruneDoc(true, &gc.BackupsReport{Backups: []gc.BackupOutcome{{ID: id, Cluster: of.String(), CreatedAt: at, Tags: []string{"release-8.5"}, SizeGiB: 60000, Action: gc.ActionDelete, Reason: "no rule keeps it"}}}), []string{id, "delete", "no rule keeps it"}},
 		"describe":  {&describeDoc{Backup: id, Cluster: of, Version: "8.5.0", Region: "eu-west-1", Snapshots: []manifest.Snapshot{{Store: 1, Role: "storage.data-dir", ID: "snap-0123456789abcdef0", Volume: "vol-0123456789abcdef0", Zone: "eu-west-1a", VolumeSpec: cluster.VolumeSpec{Type: "gp3", SizeGiB: 3072}}}}, []string{"snap-0123456789abcdef0", "3072"}},
 	} {
 		t.Run(name, func(t *testing.T) {

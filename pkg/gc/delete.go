@@ -79,7 +79,8 @@ type deletion struct {
 	catalog catalog.Catalog
 	world   *world
 
-	there    bool // the storage has objects of it
+	leaving  map[cluster.BackupID]bool // deleted together with it
+	there    bool                      // the storage has objects of it
 	entry    catalog.Entry
 	manifest *manifest.Manifest // nil if it cannot be read
 	runs     []*run             // of the storage, those of this backup
@@ -187,6 +188,15 @@ func (x *deletion) find(ctx context.Context) ([]Item, error) {
 	return out, nil
 }
 
+// NothingOf is the error about a backup of which neither the storage nor EC2 has anything; near are similar names.
+func NothingOf(id cluster.BackupID, near []string) error {
+	err := failure.New(failure.NotFound, "delete backup", string(id), "nothing of it was found")
+	if len(near) > 0 {
+		return err.WithHint("did you mean %s? see `tisnap list`", strings.Join(near, ", "))
+	}
+	return err.WithHint("see `tisnap list`")
+}
+
 // near returns similar names, in case the user misspelt the backup's.
 func (x *deletion) near() []string {
 	var names []string
@@ -219,7 +229,7 @@ func (x *deletion) check(ctx context.Context, found []Item) error {
 		}
 	}
 	if x.entry.State == catalog.StateSealed {
-		if err := x.checkLast(ctx, nil); err != nil {
+		if err := x.checkLast(ctx, x.leaving); err != nil {
 			return err
 		}
 	}

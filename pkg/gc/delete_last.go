@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -51,7 +50,7 @@ func (x *deletion) checkLast(ctx context.Context, announced map[cluster.BackupID
 	if len(leaving) == 0 {
 		return refuse("").WithHint("take another backup first, or pass --last")
 	}
-	return refuse(", besides " + strings.Join(leaving, " and ") + ", already being deleted").
+	return refuse(", besides " + failure.List(leaving) + ", which are being deleted, too").
 		WithHint("take another backup first, or pass --last")
 }
 

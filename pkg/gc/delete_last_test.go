@@ -162,7 +162,7 @@ func TestDelete_TheOtherOneIsAnnouncedMeanwhile_IsRefused(t *testing.T) {
 			}}
 			_, err := Delete(t.Context(), deps, DeleteOptions{Backup: "day-2", Rate: fast})
 			require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
-			require.ErrorContains(t, err, "besides day-1, already being deleted")
+			require.ErrorContains(t, err, "besides day-1, which are being deleted, too")
 			_, err = p.catalog.Load(t.Context(), "day-2")
 			require.NoError(t, err)
 			require.Len(t, p.ec2.ids(), 2)

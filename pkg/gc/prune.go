@@ -30,8 +30,8 @@ type PruneOptions struct {
 // each cluster's newest good backup, backups in use by a live run, with a locked snapshot, or with snapshots in another
 // region. Interrupted removals are finished. The report is complete even on an error; a Partial, Denied or Limited one
 // names what is left, and Prune can be called again.
-func Prune(ctx context.Context, d Deps, o PruneOptions) (*PruneReport, error) {
-	report := &PruneReport{Backups: []PrunedBackup{}}
+func Prune(ctx context.Context, d Deps, o PruneOptions) (*BackupsReport, error) {
+	report := &BackupsReport{Backups: []BackupOutcome{}}
 	if err := o.Policy.Validate(); err != nil {
 		return report, failure.Wrap(err, failure.Usage, "prune", d.Store.URL())
 	}
@@ -46,7 +46,7 @@ func Prune(ctx context.Context, d Deps, o PruneOptions) (*PruneReport, error) {
 		if err := p.world.establish(ctx, d); err != nil {
 			return report, err
 		}
-		p.carryOut(ctx)
+		report.carryOut(ctx, d, DeleteOptions{Rate: o.Rate, Reason: "pruned: no rule keeps it"})
 	}
 	return report, report.undeleted()
 }
@@ -56,7 +56,7 @@ type pruning struct {
 	Deps
 	opts   PruneOptions
 	world  *world
-	report *PruneReport
+	report *BackupsReport
 }
 
 // plan decides for every backup, and changes nothing.
@@ -122,13 +122,7 @@ func (p *pruning) decide(ctx context.Context, e catalog.Entry, reasons string) e
 		Deps: p.Deps, world: p.world, catalog: catalog.Catalog{Store: p.Store},
 		opts: DeleteOptions{Backup: e.ID, Last: true}, // the policy keeps a good one
 	}
-	err := x.pick(ctx)
-	if err == nil {
-		var found []Item
-		if found, err = x.find(ctx); err == nil {
-			err = x.check(ctx, found)
-		}
-	}
+	err := x.refusal(ctx)
 	switch {
 	case err == nil && e.State == catalog.StateRemoving:
 		p.add(e, ActionDelete, "its removal was interrupted")
@@ -154,43 +148,5 @@ func reason(err error) string {
 }
 
 func (p *pruning) add(e catalog.Entry, a Action, reason string) {
-	p.report.Backups = append(p.report.Backups, PrunedBackup{
-		ID: e.ID, Cluster: name(e.Cluster), ClusterID: e.ClusterID, CreatedAt: e.CreatedAt, Tags: e.Tags,
-		SizeGiB: e.SizeGiB, Action: a, Reason: reason,
-	})
-}
-
-// carryOut deletes the backups, repeating all checks for each. It keeps a backup that came into use meanwhile.
-func (p *pruning) carryOut(ctx context.Context) {
-	for i := len(p.report.Backups) - 1; i >= 0; i-- {
-		b := &p.report.Backups[i]
-		if b.Action != ActionDelete {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			b.left(failure.Annotate(context.Cause(ctx), "delete backup", string(b.ID)))
-			continue
-		}
-		done, err := Delete(ctx, p.Deps,
-			DeleteOptions{Backup: b.ID, Rate: p.opts.Rate, Reason: "pruned: no rule keeps it"})
-		b.Snapshots = deletedSnapshots(done)
-		switch {
-		case err == nil:
-			b.Action = ActionDeleted
-		case failure.Is(err, failure.Conflict):
-			b.Action, b.Reason = ActionInUse, reason(err)
-		default:
-			b.left(err)
-		}
-	}
-}
-
-func deletedSnapshots(r *Report) int {
-	n := 0
-	for _, i := range r.Items {
-		if i.Kind == KindSnapshot && i.Action == ActionDeleted {
-			n++
-		}
-	}
-	return n
+	p.report.Backups = append(p.report.Backups, outcomeOf(e, a, reason))
 }

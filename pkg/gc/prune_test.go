@@ -40,7 +40,7 @@ func keepLast(n int) PruneOptions {
 }
 
 // decided maps the backups of a report to what became of them.
-func decided(r *PruneReport) map[cluster.BackupID]Action {
+func decided(r *BackupsReport) map[cluster.BackupID]Action {
 	out := map[cluster.BackupID]Action{}
 	for _, b := range r.Backups {
 		out[b.ID] = b.Action

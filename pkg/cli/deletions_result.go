@@ -9,26 +9,30 @@ import (
 	"github.com/tisnap/tisnap/pkg/gc"
 )
 
-// pruneDoc is the output of `tisnap prune`.
-type pruneDoc struct {
+// deletionsDoc is the output of `tisnap prune`, and of `tisnap delete` for several backups.
+type deletionsDoc struct {
 	header
 	DryRun bool `json:"dryRun"`
-	*gc.PruneReport
+	*gc.BackupsReport
 }
 
-func newPruneDoc(dryRun bool, r *gc.PruneReport) *pruneDoc {
-	return &pruneDoc{header: newHeader("PruneReport"), DryRun: dryRun, PruneReport: r}
+func newPruneDoc(dryRun bool, r *gc.BackupsReport) *deletionsDoc {
+	return &deletionsDoc{header: newHeader("PruneReport"), DryRun: dryRun, BackupsReport: r}
 }
 
-// printPrune prints the decisions even if not all of them could be carried out.
-func (a *app) printPrune(d *pruneDoc, err error) error {
+func newDeletionsDoc(dryRun bool, r *gc.BackupsReport) *deletionsDoc {
+	return &deletionsDoc{header: newHeader("BackupDeletions"), DryRun: dryRun, BackupsReport: r}
+}
+
+// printDeletions prints the decisions even if not all of them could be carried out.
+func (a *app) printDeletions(d *deletionsDoc, err error) error {
 	if err != nil && len(d.Backups) == 0 {
 		return err
 	}
 	return errors.Join(err, a.print(d))
 }
 
-func (d *pruneDoc) table(w io.Writer, v view) error {
+func (d *deletionsDoc) table(w io.Writer, v view) error {
 	if len(d.Backups) == 0 {
 		_, err := fmt.Fprintln(w, "no backups")
 		return err
@@ -49,7 +53,7 @@ func (d *pruneDoc) table(w io.Writer, v view) error {
 	return err
 }
 
-func (d *pruneDoc) summary() string {
+func (d *deletionsDoc) summary() string {
 	verb, n := "deleted", d.Count(gc.ActionDeleted)
 	if d.DryRun {
 		verb, n = "would be deleted", d.Count(gc.ActionDelete)
