@@ -15,11 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/testbed/plane"
 	"github.com/tisnap/tisnap/pkg/testbed/round"
-	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
 )
-
-// idleCheckTicks is how soon the demo's idle regions notice a changed setting. TiKV takes five minutes, unless it is woken.
-const idleCheckTicks = 20
 
 func demoCommand() *cobra.Command {
 	var accounts, regions, clients, hot int
@@ -37,7 +33,6 @@ func demoCommand() *cobra.Command {
 			cfg := round.Config{
 				Tisnap: binary(tisnap, cmd.OutOrStdout(), cmd.ErrOrStderr()), Seed: seed,
 				Accounts: accounts, Regions: regions, Clients: clients, Hot: hot, Volume: volume, Warm: time.Second,
-				TiKV: func(o *tikvtest.Options) { o.StaleCheckTicks = idleCheckTicks },
 			}
 			if controlPlane == "" {
 				return demo(cmd.Context(), cmd, "Kubernetes", cfg)

@@ -47,7 +47,12 @@ type testCluster struct {
 
 func newCluster(t *testing.T, stores int, keys ...[]byte) *testCluster {
 	t.Helper()
-	c := &testCluster{t: t, pd: newTinyPD(7), net: tikvtest.NewNetwork(), faults: &fault.Plan{}, options: quick}
+	return newClusterWith(t, quick, stores, keys...)
+}
+
+func newClusterWith(t *testing.T, options tikvtest.Options, stores int, keys ...[]byte) *testCluster {
+	t.Helper()
+	c := &testCluster{t: t, pd: newTinyPD(7), net: tikvtest.NewNetwork(), faults: &fault.Plan{}, options: options}
 	for range stores {
 		c.volumes = append(c.volumes, newVolumes())
 	}

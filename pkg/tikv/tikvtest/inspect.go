@@ -106,7 +106,7 @@ func (s *Store) HasRaftLog(on *disk.Device) bool { return s.cfg.RaftLog == on }
 // something happens.
 func (s *Store) Hibernates(region uint64) bool {
 	asleep := make(chan bool, 1)
-	s.raft.post(raftTask{region: region, fn: func(p *peer) { asleep <- p.asleep }})
+	s.raft.post(raftTask{region: region, fn: func(p *peer) { asleep <- p.asleep.Load() }})
 	select {
 	case is := <-asleep:
 		return is

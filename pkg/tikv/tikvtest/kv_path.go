@@ -123,6 +123,7 @@ func (s *Store) read(ctx context.Context, call kvCall, fn func(r mvcc.Reader, re
 	if e, err := s.confirmLeader(ctx, p, v); e != nil || err != nil {
 		return e, err
 	}
+	s.wakeToRead(p)
 	if err := s.reading(ctx, call, v); err != nil {
 		return nil, err
 	}
@@ -138,6 +139,14 @@ func (s *Store) read(ctx context.Context, call kvCall, fn func(r mvcc.Reader, re
 		fn(r, v.region)
 	})
 	return e, k.answer()
+}
+
+// wakeToRead wakes a hibernated leader: its lease has ended, so that a read needs a read index, which wakes its peer
+// (peer.rs, read_index).
+func (s *Store) wakeToRead(p *peer) {
+	if p.asleep.Load() {
+		s.raft.post(raftTask{region: p.regionID, fn: (*peer).stayAwake})
+	}
 }
 
 // confirmLeader makes sure that no newer leader can have acknowledged anything: a majority of the region's

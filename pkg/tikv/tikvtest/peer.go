@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pingcap/kvproto/pkg/errorpb"
 	"github.com/pingcap/kvproto/pkg/metapb"
@@ -18,9 +19,9 @@ type peer struct {
 
 	// These belong to the raft worker. node is nil until the worker has made it.
 	node     *raft.RawNode
-	queued   bool // in the worker's list of peers to look at
-	quiet    int  // ticks without a message
-	asleep   bool // a hibernated leader
+	queued   bool        // in the worker's list of peers to look at
+	quiet    int         // ticks without a message
+	asleep   atomic.Bool // a hibernated leader; reads look at it
 	logGCed  uint64
 	early    peerEarly
 	born     uint64   // what the data had applied when the peer was made

@@ -15,7 +15,7 @@ func (w *raftWorker) tick() {
 	reachable := map[uint64]bool{} // by store, asked once a tick
 	for _, p := range w.order {
 		w.resumeEarly(p)
-		if p.asleep {
+		if p.asleep.Load() {
 			w.adoptAsleep(p)
 			continue
 		}
@@ -54,8 +54,15 @@ func (w *raftWorker) mayHibernate(p *peer, reachable map[uint64]bool) bool {
 	if status.RaftState != raft.StateLeader || status.LeadTransferee != raft.None {
 		return false
 	}
-	p.asleep = w.slowest(p) == w.log.region(p.regionID).last() && status.Commit == w.log.region(p.regionID).last()
-	return p.asleep
+	last := w.log.region(p.regionID).last()
+	p.asleep.Store(w.slowest(p) == last && status.Commit == last)
+	return p.asleep.Load()
+}
+
+// stayAwake restarts the time after which a peer may hibernate.
+func (p *peer) stayAwake() {
+	p.quiet = 0
+	p.asleep.Store(false)
 }
 
 // slowest is the index that all peers of a region led here have in their logs.

@@ -167,7 +167,7 @@ func (w *raftWorker) step(p *peer, region, from uint64, m raftpb.Message) {
 	p.meet(m.From, from)
 	// Heartbeats are no reason to stay awake.
 	if m.Type != raftpb.MsgHeartbeat && m.Type != raftpb.MsgHeartbeatResp {
-		p.quiet, p.asleep = 0, false
+		p.stayAwake()
 	}
 	_ = p.node.Step(w.asVoted(p, m)) // an error means that raft ignores the message
 }
@@ -181,7 +181,7 @@ func (w *raftWorker) leaderLives(p *peer, m raftpb.Message) bool {
 	}
 	status := p.node.BasicStatus()
 	if status.Lead == p.id {
-		p.quiet, p.asleep = 0, false
+		p.stayAwake()
 		return status.Term >= m.Term || m.Type == raftpb.MsgPreVote
 	}
 	region := p.look().region
@@ -284,7 +284,7 @@ func (w *raftWorker) propose(p *peer, prop *proposal) {
 			return
 		}
 	}
-	p.quiet, p.asleep = 0, false
+	p.stayAwake()
 	changes := prop.command.changesPeers()
 	if changes && p.pendingAdmin() {
 		prop.done(adminPending(p.regionID)) // it would be applied to another region than it was made for

@@ -115,7 +115,7 @@ func (s *Store) transferLeader(region, to uint64) {
 		return // the operator stays RUNNING and the leader does not move
 	}
 	s.raft.post(raftTask{region: region, fn: func(p *peer) {
-		p.asleep, p.quiet = false, 0
+		p.stayAwake()
 		if r := p.look().region; !r.IsInFlashback && !isWitness(r, to) {
 			p.node.TransferLeader(to)
 		}
@@ -201,7 +201,7 @@ func splitOnce(ctx context.Context, stores []*Store, keys [][]byte) [][]byte {
 // campaign makes a peer stand for election now.
 func (s *Store) campaign(region uint64) {
 	s.raft.post(raftTask{region: region, fn: func(p *peer) {
-		p.quiet, p.asleep = 0, false
+		p.stayAwake()
 		_ = p.node.Campaign()
 	}})
 }

@@ -3,6 +3,7 @@ package tikvtest_test
 import (
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -78,6 +79,22 @@ func TestEarlyApply_HibernatedLeader_AdoptsAChangeLate(t *testing.T) {
 	c.setLimit(s, 0)
 	require.Equal(t, 1, c.appliers(s), "it sleeps")
 	c.put(key(1))
+	c.gauge(s, 0)
+}
+
+func TestEarlyApply_HibernatedLeader_IsWokenByARead(t *testing.T) {
+	t.Parallel()
+	never := quick
+	never.StaleCheckTicks = math.MaxInt
+	c := newClusterWith(t, never, 3)
+	c.put(key(1))
+	s, kctx := c.leader(key(1))
+	c.gauge(s, 1)
+	require.Eventually(t, func() bool { return s.Hibernates(kctx.RegionId) }, 30*time.Second, time.Millisecond)
+	c.setLimit(s, 0)
+	require.Equal(t, 1, c.appliers(s), "it sleeps")
+	k := c.client()
+	k.get(key(1), k.now())
 	c.gauge(s, 0)
 }
 
