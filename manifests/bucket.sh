@@ -6,6 +6,18 @@ set -euo pipefail
 bucket=BUCKET
 region=us-west-2
 
+# absent ACTION CODE succeeds if the bucket has no such setting. Any other answer that is not the setting ends the script:
+# what cannot be read is not overwritten.
+absent() {
+  local answer
+  if answer=$(aws s3api "$1" --bucket "$bucket" 2>&1); then
+    return 1
+  elif [[ $answer != *"($2)"* ]]; then
+    echo "$answer" >&2
+    exit 1
+  fi
+}
+
 if ! aws s3api head-bucket --bucket "$bucket" >/dev/null 2>&1; then
   if [ "$region" = us-east-1 ]; then
     aws s3api create-bucket --bucket "$bucket" --region "$region"
@@ -18,7 +30,7 @@ aws s3api put-public-access-block --bucket "$bucket" --public-access-block-confi
   BlockPublicAcls=true,IgnorePublicAcls=true,BlockPublicPolicy=true,RestrictPublicBuckets=true
 aws s3api put-bucket-versioning --bucket "$bucket" --versioning-configuration Status=Enabled
 
-if ! aws s3api get-bucket-policy --bucket "$bucket" >/dev/null 2>&1; then
+if absent get-bucket-policy NoSuchBucketPolicy; then
   aws s3api put-bucket-policy --bucket "$bucket" --policy "$(cat <<EOF
 {
   "Version": "2012-10-17",
@@ -32,7 +44,7 @@ EOF
 )"
 fi
 
-if ! aws s3api get-bucket-lifecycle-configuration --bucket "$bucket" >/dev/null 2>&1; then
+if absent get-bucket-lifecycle-configuration NoSuchLifecycleConfiguration; then
   aws s3api put-bucket-lifecycle-configuration --bucket "$bucket" --lifecycle-configuration "$(cat <<EOF
 {
   "Rules": [{

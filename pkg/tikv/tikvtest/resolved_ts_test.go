@@ -8,6 +8,7 @@ import (
 	"github.com/pingcap/kvproto/pkg/errorpb"
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 	"github.com/pingcap/kvproto/pkg/tikvpb"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/standin/fault"
@@ -57,5 +58,5 @@ func TestResolvedTS_PipelinedTransaction_IsHeldBackByItsCommitTSAlone(t *testing
 		})
 		require.NoError(t, err)
 	}
-	require.Eventually(t, func() bool { return c.pd.minResolved(3) == commit }, 30*time.Second, time.Millisecond)
+	require.EventuallyWithT(t, func(now *assert.CollectT) { assert.Equal(now, commit, c.pd.minResolved(3)) }, 30*time.Second, time.Millisecond)
 }
