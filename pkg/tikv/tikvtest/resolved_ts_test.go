@@ -54,7 +54,7 @@ func TestResolvedTS_PipelinedTransaction_IsHeldBackByItsCommitTSAlone(t *testing
 	require.Less(t, c.pd.minResolved(3), commit, "its client has said nothing")
 	for _, s := range c.stores {
 		_, err := k.on(s).BroadcastTxnStatus(t.Context(), &kvrpcpb.BroadcastTxnStatusRequest{
-			TxnStatus: []*kvrpcpb.TxnStatus{{StartTs: start, MinCommitTs: commit}, {StartTs: start, MinCommitTs: start + 2}},
+			TxnStatus: []*kvrpcpb.TxnStatus{{StartTs: start, MinCommitTs: commit}, {StartTs: start, MinCommitTs: start + 1}},
 		})
 		require.NoError(t, err)
 	}
