@@ -19,6 +19,7 @@ require (
 	github.com/google/uuid v1.6.0
 	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674
 	github.com/jedib0t/go-pretty/v6 v6.8.3
+	github.com/klauspost/compress v1.20.4
 	github.com/moby/spdystream v0.5.1
 	github.com/pelletier/go-toml/v2 v2.4.3
 	github.com/pingcap/kvproto v0.0.0-20260622063236-b41e86365ce0

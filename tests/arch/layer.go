@@ -29,6 +29,7 @@ func layers() [][]string {
 		{"failure", "wait", "manifests"},
 		{"cluster", "parallel", "outbound", "tracing", "sdkhttp", "fenced", "saturate"},
 		{"reach"},
+		{"archive/codec"},
 		{"retention"},
 		{"standin/disk", "standin/fault", "standin/timescale"},
 		{"manifest"},
@@ -56,7 +57,7 @@ func layers() [][]string {
 }
 
 // split lists the folders each of whose packages has a layer of its own.
-func split() []string { return []string{"standin", "testbed", "kube"} }
+func split() []string { return []string{"standin", "testbed", "kube", "archive"} }
 
 // siblings lists the imports within one layer that are allowed, each with its reason.
 func siblings() map[[2]string]string {
