@@ -13,6 +13,7 @@ import (
 type ClusterOptions struct {
 	Name           cluster.Name
 	PD, TiKV, TiDB int
+	TiKVGroups     int // of Operator 2.x, 1 by default
 	Version        string
 	StorageClass   string
 	SizeGiB        int64

@@ -30,7 +30,7 @@ const pingcapGroup = "pingcap.com"
 
 // resources lists everything that is served. TidbCluster and its kin have no status subresource in the real CRDs.
 func resources() []resource {
-	return []resource{
+	return append([]resource{
 		{version: "v1", name: namespaces, kind: "Namespace", status: true, short: []string{"ns"}},
 		{version: "v1", name: nodes, kind: "Node", status: true, short: []string{"no"}},
 		{version: "v1", name: volumes, kind: "PersistentVolume", status: true, short: []string{"pv"}},
@@ -50,7 +50,7 @@ func resources() []resource {
 		{group: pingcapGroup, version: "v1alpha1", name: tidbClusters, kind: "TidbCluster", namespaced: true, short: []string{"tc"}},
 		{group: pingcapGroup, version: "v1alpha1", name: "backups", kind: "Backup", namespaced: true, short: []string{"bk"}},
 		{group: pingcapGroup, version: "v1alpha1", name: "restores", kind: "Restore", namespaced: true, short: []string{"rt"}},
-	}
+	}, coreResources()...)
 }
 
 func resourceByKind(kind string) (resource, bool) {

@@ -89,6 +89,9 @@ func (s *store) create(r resource, o object, dryRun bool) (object, error) {
 	if _, exists := s.objects[r.name][key]; exists {
 		return nil, apierrors.NewAlreadyExists(r.groupResource(), key.name)
 	}
+	if err := s.overQuota(r, key); err != nil {
+		return nil, err
+	}
 	m.SetUID(newUID())
 	m.SetCreationTimestamp(metav1.NewTime(s.clock.Now().UTC()))
 	m.SetDeletionTimestamp(nil)

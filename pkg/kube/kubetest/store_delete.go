@@ -14,7 +14,8 @@ import (
 func newUID() types.UID { return types.UID(uuid.NewString()) }
 
 // remove deletes an object and, unless the caller orphans them, everything that it owns. Of the finalizers only the
-// attacher's holds a PV back, and pods go at once: the kubelet is part of the Operator stand-in, which sees them vanish.
+// attacher's holds a PV back, and Operator 2.x's its own objects. Pods go at once: the kubelet is part of the Operator
+// stand-in, which sees them vanish.
 func (s *store) remove(r resource, namespace, name string, opts metav1.DeleteOptions) (object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +39,7 @@ func (s *store) remove(r resource, namespace, name string, opts metav1.DeleteOpt
 	if len(opts.DryRun) > 0 {
 		return clone(old), nil
 	}
-	if r.name == volumes && slices.Contains(m.GetFinalizers(), attacherFinalizer) {
+	if r.held(m) {
 		return s.markDeleted(r.name, key, old), nil
 	}
 	leaves := s.leaves(r, opts.PropagationPolicy)
@@ -50,6 +51,11 @@ func (s *store) remove(r resource, namespace, name string, opts metav1.DeleteOpt
 		s.dropNamespace(name)
 	}
 	return clone(old), nil
+}
+
+// held reports whether a deleted object stays until its finalizers are gone.
+func (r resource) held(o metav1.Object) bool {
+	return r.name == volumes && slices.Contains(o.GetFinalizers(), attacherFinalizer) || r.group == coreGroup && len(o.GetFinalizers()) > 0
 }
 
 // leaves reports whether what the object owns stays when it goes.
@@ -104,6 +110,10 @@ func (s *store) markDeleted(res string, key objectKey, old object) object {
 func (s *store) drop(res string, key objectKey, orphan bool) {
 	old, exists := s.objects[res][key]
 	if !exists {
+		return
+	}
+	if resourceNamed(res).held(meta(old)) {
+		s.markDeleted(res, key, old)
 		return
 	}
 	delete(s.objects[res], key)

@@ -50,6 +50,9 @@ func validate(r resource, o, old object) error {
 	case tidbClusters:
 		faults = append(faults, validateCluster(o)...)
 	}
+	if r.group == coreGroup {
+		faults = append(faults, validateCore(r, o, old)...)
+	}
 	if len(faults) > 0 {
 		return apierrors.NewInvalid(r.groupKind(), m.GetName(), faults)
 	}

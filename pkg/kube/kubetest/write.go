@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -25,7 +26,7 @@ func (c call) incoming() (object, error) {
 		return nil, err
 	}
 	m := meta(o)
-	if m.GetKind() != c.resource.kind && c.resource.group == pingcapGroup { // a custom resource: its kind is a field like others
+	if m.GetKind() != c.resource.kind && c.resource.custom() { // a custom resource: its kind is a field like others
 		return nil, apierrors.NewInvalid(c.resource.groupKind(), m.GetName(),
 			field.ErrorList{field.Invalid(field.NewPath("kind"), m.GetKind(), "must be "+c.resource.kind)})
 	}
@@ -178,6 +179,13 @@ func (c call) deleteOptions() (metav1.DeleteOptions, error) {
 		policy := metav1.DeletionPropagation(p)
 		opts.PropagationPolicy = &policy
 	}
+	if text := query.Get("gracePeriodSeconds"); text != "" {
+		seconds, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return opts, apierrors.NewBadRequest("gracePeriodSeconds: " + err.Error())
+		}
+		opts.GracePeriodSeconds = &seconds
+	}
 	if c.dryRun() {
 		opts.DryRun = []string{metav1.DryRunAll}
 	}
@@ -194,11 +202,11 @@ func (s *Server) deleteOne(c call) (any, error) {
 			"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": c.name},
 		}, false)
 	}
-	gone, err := s.store.remove(c.resource, c.namespace, c.name, opts)
+	gone, err := s.delete(c.resource, c.namespace, c.name, opts)
 	if err != nil {
 		return nil, err
 	}
-	if c.resource.name == pods { // the real server answers with the pod itself
+	if c.resource.name == pods || meta(gone).GetDeletionTimestamp() != nil { // the real server answers with what is still there
 		return gone, nil
 	}
 	return object{
@@ -223,7 +231,7 @@ func (s *Server) deleteMany(c call) (any, error) {
 		if !f.matches(o) {
 			continue
 		}
-		_, err := s.store.remove(c.resource, meta(o).GetNamespace(), meta(o).GetName(), opts)
+		_, err := s.delete(c.resource, meta(o).GetNamespace(), meta(o).GetName(), opts)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return nil, errors.Join(err)
 		}
