@@ -30,6 +30,7 @@ func layers() [][]string {
 		{"cluster", "parallel", "outbound", "tracing", "sdkhttp", "fenced", "saturate"},
 		{"reach"},
 		{"archive/codec"},
+		{"archive/format"},
 		{"retention"},
 		{"standin/disk", "standin/fault", "standin/timescale"},
 		{"manifest"},

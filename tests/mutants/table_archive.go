@@ -2,7 +2,10 @@ package mutants
 
 // archiveGuards are those by which an archive gives back exactly what was put in.
 func archiveGuards() []Mutant {
-	const asItWas = "any damage of an archive is found, and never restored silently"
+	const (
+		asItWas        = "any damage of an archive is found, and never restored silently"
+		onlyForReaders = "an archive says nothing to who has no key"
+	)
 	return []Mutant{
 		in("pkg/archive/codec/decode.go", "a block that is too short is given back", asItWas,
 			"	if err == nil && n != len(block) {", "	if false {",
@@ -10,5 +13,26 @@ func archiveGuards() []Mutant {
 		in("pkg/archive/codec/probe.go", "the probe leaves out blocks that only entropy coding shrinks", asItWas,
 			"= 7.8 //", "= 0.0 //",
 			"TestEncode_Auto_LosesNoRatio"),
+		in("pkg/archive/format/pack.go", "a block is given back as one of another digest, codec or length", asItWas,
+			"	return append(binary.BigEndian.AppendUint32(aad, b.Raw), byte(b.Codec))", "	return aad[:0]",
+			"TestOpen_ChangedOrMoved_Refused"),
+		in("pkg/archive/format/pack_write.go", "a block is sealed at an offset, and so by a nonce, that was used", onlyForReaders,
+			"	if p.failed != nil {\n		return Block{}, p.failed\n", "	if false {\n		return Block{}, p.failed\n",
+			"TestAdd_AfterAnError_SealsNothing"),
+		in("pkg/archive/format/segment.go", "two compressions of a segment share a key and a nonce", onlyForReaders,
+			"mac(sivKey, name[:], packed)", "mac(sivKey, name[:])",
+			"TestSeal_CompressedOtherwise_HasAnotherKey"),
+		in("pkg/archive/format/segment.go", "a segment is read under a name that is not of its content", asItWas,
+			"	if subtle.ConstantTimeCompare(is[:], name[:]) == 0 {", "	if subtle.ConstantTimeCompare(is[:], name[:]) > 1 {",
+			"TestOpenSegment_ChangedSwappedOrForeign_Refused"),
+		in("pkg/archive/format/repository.go", "a client writes under a key that an attacker chose", onlyForReaders,
+			"	if k.id != r.ID {", "	if false {",
+			"TestUnlock_KeyOfAnother_Refused"),
+		in("pkg/archive/format/repository.go", "settings are believed that somebody without a key wrote", asItWas,
+			"	if !hmac.Equal(mac(key, r.signed), r.mac) {", "	if false && !hmac.Equal(mac(key, r.signed), r.mac) {",
+			"TestUnlock_AnyChange_Refused"),
+		in("pkg/archive/format/archive.go", "an archive is read whose maps do not cover its volumes", asItWas,
+			"v.Size < 0 || int64(len(v.Segments)) != want {", "v.Size < 0 && int64(len(v.Segments)) != want {",
+			"TestSeal_ArchiveThatContradictsItself_Refused"),
 	}
 }

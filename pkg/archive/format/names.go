@@ -1,0 +1,101 @@
+package format
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"regexp"
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// The repository's object that is read first, and the prefixes of the others.
+const (
+	RepositoryPath = "repo.json"
+	PackPrefix     = "packs/"
+	SegmentPrefix  = "segs/"
+	ArchivePrefix  = "archives/"
+)
+
+// RepositoryID identifies a repository, and commits to its first key: two keys never have the same id.
+type RepositoryID [16]byte
+
+// PackName is a pack's random name.
+type PackName [16]byte
+
+// SegmentName is a keyed hash of a segment's content.
+type SegmentName [32]byte
+
+// Digest is the SHA-256 of a block.
+type Digest [32]byte
+
+// String is the id in hexadecimal.
+func (r RepositoryID) String() string { return hex.EncodeToString(r[:]) }
+
+// String is the name in hexadecimal.
+func (p PackName) String() string { return hex.EncodeToString(p[:]) }
+
+// String is the name in hexadecimal.
+func (s SegmentName) String() string { return hex.EncodeToString(s[:]) }
+
+// String is the digest in hexadecimal.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// MarshalText returns the id in hexadecimal.
+func (r RepositoryID) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// MarshalText returns the name in hexadecimal.
+func (s SegmentName) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// MarshalText returns the digest in hexadecimal.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (r *RepositoryID) UnmarshalText(text []byte) error { return unhex(r[:], string(text)) }
+
+// UnmarshalText reads what MarshalText wrote.
+func (s *SegmentName) UnmarshalText(text []byte) error { return unhex(s[:], string(text)) }
+
+// UnmarshalText reads what MarshalText wrote.
+func (d *Digest) UnmarshalText(text []byte) error { return unhex(d[:], string(text)) }
+
+// Path is the pack's key in the repository.
+func (p PackName) Path() string { return PackPrefix + p.String()[:2] + "/" + p.String() }
+
+// Path is the segment's key in the repository.
+func (s SegmentName) Path() string { return SegmentPrefix + s.String() }
+
+// ParsePackPath returns the name of the pack with this key.
+func ParsePackPath(path string) (PackName, error) {
+	var p PackName
+	err := unhex(p[:], path[strings.LastIndexByte(path, '/')+1:])
+	if err == nil && p.Path() != path {
+		err = failure.New(failure.Corrupt, "", "", "it is no pack's path")
+	}
+	return p, failure.Wrap(err, failure.Corrupt, "parse name", path)
+}
+
+// unhex accepts exactly what hex.EncodeToString makes of out.
+func unhex(out []byte, text string) error {
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != len(out) || hex.EncodeToString(raw) != text {
+		return failure.New(failure.Corrupt, "parse name", "", "%q is not %d bytes in lower-case hexadecimal", text,
+			len(out))
+	}
+	copy(out, raw)
+	return nil
+}
+
+var archiveID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// ArchivePath is the key of the archive with this id. An id has 1 to 128 letters, digits, dots, underscores and
+// hyphens, and starts with a letter or digit.
+func ArchivePath(id string) (string, error) {
+	if !archiveID.MatchString(id) {
+		return "", failure.New(failure.Usage, "name archive", "",
+			"%q is not 1 to 128 letters, digits, '.', '_' or '-'", id)
+	}
+	return ArchivePrefix + id, nil
+}
+
+func random(out []byte) { _, _ = rand.Read(out) } // never fails: crypto/rand ends the program first

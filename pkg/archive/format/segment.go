@@ -1,0 +1,116 @@
+package format
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"hash"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+const (
+	// SegmentBlocks is how many blocks of a volume a segment is about; the last one of a volume has fewer.
+	SegmentBlocks = 65536
+	// maxSegment bounds an encoded segment; one whose blocks are all in packs of their own has less.
+	maxSegment  = 8 << 20
+	sivSize     = sha256.Size
+	sealedStart = prefixSize + sivSize // where the ciphertext of a segment or archive begins
+)
+
+// State is what an archive knows of a block of a volume.
+type State uint8
+
+// The states of format version 1.
+const (
+	Absent State = 0 // never written: not in the snapshot
+	Zero   State = 1 // read, and all its bytes are zero
+	Free   State = 2 // not read, since the file system does not use it
+	Saved  State = 3 // in a pack
+)
+
+// Place is where a block of a volume is. Pack and Block are those of a Saved one.
+type Place struct {
+	State State
+	Pack  PackRef
+	Block Block
+}
+
+// Segment is a part of a volume's map: up to SegmentBlocks places, in the volume's order.
+type Segment []Place
+
+// Seal returns a segment's name and its object. Equal segments have equal names, under one key generation.
+func (s Segment) Seal(keys *Keyring) (SegmentName, []byte, error) {
+	plain, err := s.encode()
+	if err != nil {
+		return SegmentName{}, nil, err
+	}
+	return sealSegment(keys, plain)
+}
+
+func sealSegment(keys *Keyring, plain []byte) (SegmentName, []byte, error) {
+	name, err := segmentName(keys, keys.Generation(), plain)
+	if err != nil {
+		return name, nil, err
+	}
+	packed, err := inZstd(plain)
+	if err != nil {
+		return name, nil, err
+	}
+	return sealPacked(keys, name, packed)
+}
+
+// sealPacked derives the object's key from all that it encrypts: as long as that is the same, so is the object, and
+// whatever differs, were it only by another version of the compressor, has a key of its own.
+func sealPacked(keys *Keyring, name SegmentName, packed []byte) (SegmentName, []byte, error) {
+	sivKey, err := keys.derive(keys.Generation(), "segment siv")
+	if err != nil {
+		return name, nil, err
+	}
+	object, err := keys.sealObject(kindSegment, name.Path(), "segment", name[:], mac(sivKey, name[:], packed), packed)
+	return name, object, err
+}
+
+func segmentName(keys *Keyring, generation uint32, plain []byte) (SegmentName, error) {
+	key, err := keys.derive(generation, "segment name")
+	if err != nil {
+		return SegmentName{}, err
+	}
+	return SegmentName(mac(key, plain)), nil
+}
+
+// OpenSegment returns the segment with this name from its object.
+func OpenSegment(keys *Keyring, name SegmentName, object []byte) (Segment, error) {
+	s, err := openSegment(keys, name, object)
+	return s, failure.Annotate(err, "open segment", name.Path())
+}
+
+func openSegment(keys *Keyring, name SegmentName, object []byte) (Segment, error) {
+	packed, generation, err := openObject(keys, kindSegment, object, name.Path(), "segment", name[:])
+	if err != nil {
+		return nil, err
+	}
+	plain, err := unzstd(packed, maxSegment)
+	if err != nil {
+		return nil, err
+	}
+	is, err := segmentName(keys, generation, plain)
+	if err != nil {
+		return nil, err
+	}
+	if subtle.ConstantTimeCompare(is[:], name[:]) == 0 {
+		return nil, failure.New(failure.Corrupt, "", "", "its content is that of %s", is.Path())
+	}
+	return decodeSegment(plain)
+}
+
+// Checksum is what EBS calls linear: the SHA-256 over the digests of a volume's saved blocks, by ascending index.
+type Checksum struct{ h hash.Hash }
+
+// NewChecksum returns the one of no block.
+func NewChecksum() *Checksum { return &Checksum{sha256.New()} }
+
+// Add takes the next block's digest.
+func (c *Checksum) Add(d Digest) { c.h.Write(d[:]) }
+
+// Sum is that of the blocks so far.
+func (c *Checksum) Sum() Digest { return Digest(c.h.Sum(nil)) }
