@@ -94,7 +94,7 @@ func TestRelease_WhatAKilledBackupHolds(t *testing.T) {
 	require.Contains(t, out, scheduler)
 	code, out, _ = run("release", "tidb/prod", "--dry-run", "--force", "--all")
 	require.Equal(t, cli.ExitDone, code)
-	require.Contains(t, out, "would put back 1 schedulers and 1 limits, drop 1 GC safe points")
+	require.Contains(t, out, "would restore 1 schedulers and 1 limits, drop 1 GC safe points")
 	require.Equal(t, before, bed.MutatingCalls(), "nothing was changed so far")
 
 	code, out, errs = run("release", "tidb/prod", "--yes", "--force")

@@ -92,7 +92,7 @@ func exchanged(t *testing.T, p *place) {
 			e := p.run(t, append(args, "--verify-key", publicKey)...)
 			assert.Equal(t, cli.ExitCode(10), e.code, e.stderr)
 			assert.Contains(t, e.line("error: "), "it is not signed, and a signature by key DC92731EB1878E64 is demanded")
-			assert.Contains(t, e.line("hint: "), "made without --sign-key, or somebody sealed it again")
+			assert.Contains(t, e.line("hint: "), "made without --sign-key, or someone else sealed it again")
 			assert.NotContains(t, strings.ToLower(e.stderr), "try again")
 		})
 	}

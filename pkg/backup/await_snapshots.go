@@ -82,7 +82,7 @@ func (c *completion) checkThere(
 			unseen[id] = time.Now()
 		} else if time.Since(since) > c.opts.Visibility {
 			return failure.New(failure.Corrupt, "wait for snapshots", string(id),
-				"it is gone: somebody deleted it, and with it the whole set is lost").
+				"it was deleted, so the whole set is lost").
 				WithHint("see who called DeleteSnapshot in CloudTrail, and run the backup again")
 		}
 	}
@@ -101,7 +101,7 @@ func classify(
 			sum += 100
 		case ebs.SnapshotFailed:
 			return false, 0, failure.New(failure.Unknown, "wait for snapshots", string(snap.ID),
-				"EC2 says it failed: its state is %q (%s), and with it the whole set is lost",
+				"it failed: its state is %q (%s), so the whole set is lost",
 				snap.State, snap.Message).
 				WithHint("run the backup again")
 		case ebs.SnapshotWaits:

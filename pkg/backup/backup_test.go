@@ -122,7 +122,7 @@ func TestRun_SnapshotGoesToError_DeletesTheSet(t *testing.T) {
 	})
 	o := r.options()
 	_, err := r.run(t.Context(), t, o)
-	require.ErrorContains(t, err, "EC2 says it failed")
+	require.ErrorContains(t, err, "it failed: its state is")
 	r.requireUndone(t, o)
 }
 
@@ -141,7 +141,7 @@ func TestRun_SnapshotIsDeletedWhileTheBackupWaits_IsNamedAtOnce(t *testing.T) {
 	_, err := r.run(t.Context(), t, o)
 	require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, string(gone))
-	require.ErrorContains(t, err, "it is gone")
+	require.ErrorContains(t, err, "it was deleted")
 	r.requireUndone(t, o)
 }
 

@@ -27,12 +27,12 @@ func (c *cutter) checkTags(ctx context.Context, s *phase.Scope, of *preflight.So
 			continue
 		}
 		if err := c.ebs.PutTags(ctx, []string{string(snap.ID)}, missing); err != nil {
-			s.Warn("snapshot %s has lost %d of its tags, by which tisnap gc finds it, and they cannot be put back "+
+			s.Warn("snapshot %s has lost %d of its tags, by which tisnap gc finds it, and they cannot be restored "+
 				"(%s): %v",
 				snap.ID, len(missing), failure.HintOf(err), err)
 			continue
 		}
-		s.Warn("snapshot %s had lost %d of its tags: they were put back", snap.ID, len(missing))
+		s.Warn("snapshot %s had lost %d of its tags: they were restored", snap.ID, len(missing))
 	}
 }
 

@@ -18,8 +18,8 @@ func TestRun_SnapshotLosesItsTags_PutBackOrNamed(t *testing.T) {
 		refused bool
 		says    string
 	}{
-		"put back": {false, "they were put back"},
-		"named":    {true, "they cannot be put back (allow ec2:CreateTags"},
+		"put back": {false, "they were restored"},
+		"named":    {true, "they cannot be restored (allow ec2:CreateTags"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -69,7 +69,7 @@ func TestRun_SnapshotsOfALaterProcess_KeepTheirEpoch(t *testing.T) {
 	_, err := r.run(t.Context(), t, o)
 	require.NoError(t, err)
 	r.requireSealed(t, o)
-	require.NotContains(t, strings.Join(r.events.texts(), "\n"), "they were put back")
+	require.NotContains(t, strings.Join(r.events.texts(), "\n"), "they were restored")
 	for _, s := range r.bed.EC2.Snapshots() {
 		require.EqualValues(t, 2, ebs.Tags(s.Tags).Epoch(), s.ID)
 	}

@@ -158,7 +158,7 @@ func TestRun_DiesInTheUndoOfASeal_HoldsNothingForTheSameBackup(t *testing.T) {
 	}
 	_, err = r.run(t.Context(), t, o)
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
-	require.ErrorContains(t, err, "was to be sealed before, so its id is used up")
+	require.ErrorContains(t, err, "may already be sealed, so its id cannot be reused")
 	require.False(t, asked, "snapshots were taken that nobody can seal")
 	r.requireUndone(t, o)
 }

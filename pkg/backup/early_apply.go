@@ -109,7 +109,7 @@ func (e *earlyApply) prevent(ctx context.Context, s *phase.Scope) error {
 	e.absent, e.failed, e.stores = survey.NotApplicable(), survey.Failed, stores
 	old, err := recordEarly(ctx, e.pd, e.opts.Run, stores, survey, e.old)
 	if err != nil {
-		s.Note("what early apply is turned off from is in the run's journal only: %v", err)
+		s.Note("the old limits of early apply are only in the run's journal: %v", err)
 	}
 	if len(old) > 0 {
 		if err := s.Intent(ctx, journal.IntentEarlyApply, old); err != nil {
@@ -186,7 +186,7 @@ func (e *earlyApply) readReplicas(ctx context.Context, s *phase.Scope) error {
 	e.before = nil
 	// What is there was left by a killed pause: no other process holds the cluster.
 	if err := earlyapply.Unpublish(ctx, e.pd, ""); err != nil {
-		s.Note("what another process has left in PD stays there: %v", err)
+		s.Note("could not remove what another process left in PD: %v", err)
 	}
 	if err := e.prevent(ctx, s); err != nil || e.absent {
 		return err

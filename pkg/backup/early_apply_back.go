@@ -28,8 +28,8 @@ func (e *earlyApply) skip(s *phase.Scope, dead []cluster.StoreID) {
 	e.old = slices.DeleteFunc(slices.Clone(e.old), func(was earlyapply.Setting) bool {
 		gone := slices.Contains(dead, was.Store)
 		if gone {
-			s.Warn("early apply is not put back on store %s, which does not answer: a restart brings its configured "+
-				"limit of %d", was.Store, was.Limit)
+			s.Warn("early apply is not restored on store %s, which does not answer: a restart brings its "+
+				"configured limit of %d", was.Store, was.Limit)
 		}
 		return gone
 	})
@@ -66,7 +66,7 @@ func remainsEarly(remains *phase.Remains, name cluster.Name, old []earlyapply.Se
 		were = append(were, fmt.Sprintf("%d on store %s", s.Limit, s.Store))
 	}
 	text := fmt.Sprintf("early apply of cluster %s stays off; raftstore.max-apply-unpersisted-log-limit was %s: "+
-		"tisnap release %s --yes puts back what a backup turned off, and so does a restart of the stores",
+		"tisnap release %s --yes restores what a backup turned off, and so does a restart of the stores",
 		name, strings.Join(were, ", "), name)
 	remains.Set(phase.RemainsEarlyApply, func() string { return text })
 }
@@ -76,8 +76,8 @@ func (e *earlyApply) end(ctx context.Context, s *phase.Scope) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackLimit)
 	defer cancel()
 	if err := e.putBack(ctx, s); err != nil {
-		s.Warn("the cut is proven, and early apply is not put back yet: the backup is finished first, then it is "+
-			"tried again: %v", err)
+		s.Warn("the cut is proven, but early apply could not be restored yet; finishing the "+
+			"backup, then retrying: %v", err)
 	}
 }
 
@@ -100,7 +100,7 @@ func putBack(
 	ctx context.Context, p notedPD, t tikv.EarlyApplier, name cluster.Name, old []earlyapply.Setting,
 ) (done []cluster.StoreID, err error) {
 	if t == nil {
-		err = failure.New(failure.Unready, "put back early apply", name.String(), "nothing reaches the status ports")
+		err = failure.New(failure.Unready, "restore early apply", name.String(), "the status ports cannot be reached")
 	} else {
 		var stores []earlyapply.Store
 		if stores, err = earlyStores(ctx, p, name); err == nil {
@@ -114,7 +114,7 @@ func putBack(
 		return done, nil
 	}
 	return done, &failure.Error{
-		Op: "put back early apply", Target: "cluster " + name.String(), Kind: failure.Held, Err: err,
+		Op: "restore early apply", Target: "cluster " + name.String(), Kind: failure.Held, Err: err,
 		Hint: "run: tisnap release " + name.String() + " --yes, when all stores' status ports answer; a store that " +
 			"is restarted has its configured limit again",
 	}

@@ -23,7 +23,7 @@ func (o *source) checkImports(ctx context.Context, s *phase.Scope) error {
 	case len(running) == 0:
 		return nil
 	case o.opts.OnImport == preflight.PauseOnImport:
-		s.Warn("an import runs, and is refused files during the hold: %s", strings.Join(running, "; "))
+		s.Warn("an import runs, and cannot ingest files during the hold: %s", strings.Join(running, "; "))
 		return nil
 	}
 	return preflight.RefuseImports(o.opts.Cluster, running)

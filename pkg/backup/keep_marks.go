@@ -21,7 +21,7 @@ func (m *marker) keep(ctx context.Context, s *phase.Scope) *manifest.Marks {
 	defer cancel()
 	stored, err := m.store(ctx, s)
 	if err != nil {
-		s.Note("the marks are not stored yet, the step record tries again: %v", err)
+		s.Note("could not store the marks yet; the step record retries: %v", err)
 	}
 	return stored
 }
@@ -34,8 +34,8 @@ func (m *marker) adopt(ctx context.Context, s *phase.Scope, stored *manifest.Mar
 	}
 	set, err := m.catalog.Marks(ctx, &manifest.Manifest{ID: m.opts.Backup, Marks: stored})
 	if err != nil {
-		s.Warn("the backup has no marks, so a restore takes back every region: those of an earlier process cannot be "+
-			"read: %v", err)
+		s.Warn("the backup has no marks, so a restore flashes back every region: those of an earlier process "+
+			"cannot be read: %v", err)
 		return
 	}
 	m.markReading = markReading{set: set, stored: stored, regions: regions}

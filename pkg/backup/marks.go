@@ -85,7 +85,7 @@ func (m *marker) read(ctx context.Context, s *phase.Scope, of *cluster.Topology)
 	case ctx.Err() != nil:
 		return 0, failure.Annotate(context.Cause(ctx), "read marks", m.opts.Cluster.String())
 	case err != nil:
-		s.Warn("the backup has no marks, so a restore takes back every region: %v", err)
+		s.Warn("the backup has no marks, so a restore flashes back every region: %v", err)
 		return 0, nil
 	case got.reading == nil:
 		return 0, nil
@@ -103,7 +103,7 @@ func (m *marker) try(ctx context.Context, s *phase.Scope, of *cluster.Topology) 
 		return markReading{}, err
 	}
 	if version != "" {
-		s.Note("no marks: what TiKV %s reports of its logs is not known, so a restore takes back every region", version)
+		s.Note("no marks: TiKV %s is not supported for marks, so a restore flashes back every region", version)
 		return markReading{}, nil
 	}
 	got, err := m.collect(limited, s, of.Stores)
@@ -154,7 +154,7 @@ func (m *marker) collect(ctx context.Context, s *phase.Scope, of []cluster.Store
 		return markReading{}, err
 	}
 	if len(reading.Missing) > 0 {
-		s.Note("stores %v do not show their raft logs: a restore takes back all regions that they lead",
+		s.Note("stores %v do not show their raft logs: a restore flashes back all regions that they lead",
 			reading.Missing)
 	}
 	if n := reading.Unsettled + reading.Failed; n > 0 {
@@ -199,8 +199,8 @@ func (m *marker) store(ctx context.Context, s *phase.Scope) (*manifest.Marks, er
 			return nil, err
 		}
 		if len(restarted) > 0 {
-			s.Note("stores %v have restarted since their marks were read: a restore takes back all regions that they "+
-				"led", restarted)
+			s.Note("stores %v have restarted since their marks were read: a restore flashes back all regions that "+
+				"they led", restarted)
 		}
 		m.set = m.reading.Set(restarted...)
 		s.Note("marks of %d regions, read before %s", m.set.Len(), m.ts)

@@ -113,15 +113,15 @@ func TestRun_TiKVThatIsNotKnown_HasNoMarks(t *testing.T) {
 		pd   otherPD
 		says string
 	}{
-		"the cluster": {otherPD{version: "9.9.9"}, "what TiKV 9.9.9 reports"},
+		"the cluster": {otherPD{version: "9.9.9"}, "TiKV 9.9.9 is not supported"},
 		"one store": {otherPD{stores: func(stores []pd.Store) []pd.Store {
 			stores[len(stores)-1].Version = "9.9.9"
 			return stores
-		}}, "what TiKV 9.9.9 reports"},
+		}}, "TiKV 9.9.9 is not supported"},
 		"a store without a version": {otherPD{stores: func(stores []pd.Store) []pd.Store {
 			stores[0].Version = ""
 			return stores
-		}}, "what TiKV of no version reports"},
+		}}, "TiKV of no version is not supported"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

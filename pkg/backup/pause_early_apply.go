@@ -82,6 +82,6 @@ func unpublish(ctx context.Context, deps PauseDeps, o PauseOptions) {
 		return
 	}
 	if err := earlyapply.Unpublish(ctx, deps.PD, o.Run); err != nil {
-		deps.Log.Warn("what the replicas said stays in PD until the next backup or tisnap release", zap.Error(err))
+		deps.Log.Warn("the replicas' states stay in PD until the next backup or tisnap release", zap.Error(err))
 	}
 }

@@ -81,7 +81,7 @@ func (w *recorder) zoneIDs(ctx context.Context, s *phase.Scope, snapshots []mani
 	out := map[cluster.Zone]string{}
 	all, err := w.ebs.ZoneIDs(ctx)
 	if err != nil {
-		s.Note("the ids of the zones are not known: %v", err)
+		s.Note("could not read the ids of the zones: %v", err)
 		return out
 	}
 	for _, snap := range snapshots {

@@ -76,7 +76,7 @@ func (r *run) startOver(_ context.Context, h *phase.History) (string, error) {
 func (r *run) reset() error {
 	if r.records.sealing {
 		return failure.New(failure.Conflict, "resume run", string(r.opts.Run),
-			"it is undone; backup %s was to be sealed before, so its id is used up", r.opts.Backup).
+			"it is undone; backup %s may already be sealed, so its id cannot be reused", r.opts.Backup).
 			WithHint("run the command again, under another --name if you chose one")
 	}
 	r.at = newAttempt()
@@ -97,15 +97,15 @@ func (r *run) adopt(ctx context.Context, s *phase.Scope, h *phase.History) error
 	r.result.Attempts += f.Attempts
 	if h.Done(journal.StepRelease) {
 		if f.StillHeld && !h.Done(journal.StepReleaseAgain) {
-			r.at.stillHeld = errors.New("an earlier process of the run could not let it go")
+			r.at.stillHeld = errors.New("an earlier process of the run could not release it")
 		}
 		return nil
 	}
 	if f.Attempts == 0 {
 		return nil
 	}
-	s.Note("an attempt of an earlier process ended before its cut was proven: what it held is let go, and its " +
-		"snapshots are deleted")
+	s.Note("an earlier process's attempt ended before its cut was proven: releasing what it held and " +
+		"deleting its snapshots")
 	if len(f.Holds) > 0 {
 		dead, err := r.holder.releaseLeftovers(ctx)
 		if err != nil {

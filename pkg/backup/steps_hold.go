@@ -177,8 +177,7 @@ func (r *run) release(ctx context.Context, s *phase.Scope) error {
 		} else { // the set is good; the run ends with the error of PD's release
 			r.at.stillHeld = err
 			s.Result(journal.ResultStillHeld, err.Error())
-			s.Warn("the cut is proven, and PD is not released yet: the backup is finished first, then it is tried "+
-				"again: %v", err)
+			s.Warn("the cut is proven, but PD could not be released yet; finishing the backup, then retrying: %v", err)
 		}
 		return r.early.require(r.at.proof.EarlyApply)
 	case lost != nil:
@@ -187,7 +186,7 @@ func (r *run) release(ctx context.Context, s *phase.Scope) error {
 		return failure.New(failure.Limited, "release", r.opts.Cluster.String(), "%v", err)
 	}
 	return failure.New(failure.Unknown, "release", r.opts.Cluster.String(),
-		"nothing says that the cluster was held during the whole cut")
+		"there is no proof that the cluster was held during the whole cut")
 }
 
 // proveHold proves that the hold lasted for the whole cut. Another process's hold lasts until this run has recorded its

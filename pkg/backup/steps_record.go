@@ -13,7 +13,7 @@ func (r *run) adoptProof(ctx context.Context, s *phase.Scope) error {
 	p := &r.at.proof
 	if p.Source == nil || p.BackupTS == 0 || len(p.Sets) == 0 {
 		return failure.New(failure.Corrupt, "resume backup", string(r.opts.Backup),
-			"its journal says that the cut is proven, and not what was cut").
+			"its journal has the proof of the cut, but not what was cut").
 			WithHint("undo it: tisnap runs abort %s", r.opts.Run)
 	}
 	r.source.Source, r.at.backupTS, r.at.times = p.Source, p.BackupTS, p.Hold

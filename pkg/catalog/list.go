@@ -148,7 +148,8 @@ func (c Catalog) fromSeal(ctx context.Context, e *Entry, files map[string]objsto
 	if m, ok := files[manifest.ManifestFile]; !ok {
 		return failure.New(failure.Corrupt, "", "", "its manifest is missing")
 	} else if m.Size != s.Size {
-		return failure.New(failure.Corrupt, "", "", "its manifest has %d bytes, but the seal says %d", m.Size, s.Size)
+		return failure.New(failure.Corrupt, "", "", "its manifest has %d bytes, but it was sealed with %d", m.Size,
+			s.Size)
 	}
 	return nil
 }

@@ -127,7 +127,7 @@ func statusTable(s *hold.Status) *table {
 		t.row("scheduler", s.Name, "paused", byRun(s.By, "not known"), until(s.Until))
 	}
 	for _, l := range s.Limits {
-		by := "somebody else"
+		by := "someone else"
 		if l.Ours {
 			by = "not known"
 		}
@@ -146,7 +146,7 @@ func statusTable(s *hold.Status) *table {
 		if !e.Since.IsZero() {
 			was += " until " + e.Since.UTC().Format(time.RFC3339)
 		}
-		t.row("early apply", "store "+e.Store.String(), was, byHolder(e.By), "until put back, or the store restarts")
+		t.row("early apply", "store "+e.Store.String(), was, byHolder(e.By), "until restored, or the store restarts")
 	}
 	return t
 }

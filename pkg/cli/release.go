@@ -159,7 +159,7 @@ func (d *releasePlan) table(w io.Writer, v view) error {
 		fmt.Fprintln(w)
 	}
 	_, err := fmt.Fprintf(w,
-		"would put back %d schedulers and %d limits, drop %d GC safe points, and end all leases and suspensions of "+
+		"would restore %d schedulers and %d limits, drop %d GC safe points, and end all leases and suspensions of "+
 			"imports on the stores of %s\n",
 		len(d.Schedulers), len(d.Limits), len(d.Status.SafePoints), d.Cluster)
 	return err

@@ -148,7 +148,7 @@ func (d *clustersDoc) problem() error {
 	case len(old) > 0:
 		return failure.New(failure.Stale, "check backups", storage,
 			"%d of %d clusters have no good backup of the last %s: %s", len(old), len(d.Items), short(wanted),
-			failure.List(old)).WithHint("see what `tisnap status` says to do")
+			failure.List(old)).WithHint("run `tisnap status`, which shows what to do")
 	case len(d.absent) > 0:
 		return failure.New(failure.NotFound, "read status", storage, "it has no backup or run of %s",
 			failure.List(d.absent)).WithHint("see: tisnap status --storage %s", storage)

@@ -56,7 +56,7 @@ func (j *judge) snapshot(s ebs.Snapshot) (verdict Item, ok bool) {
 	case doubt != "":
 		return it.verdict(ActionKeep, "%s", doubt), true
 	case r.Operation != journal.Backup || r.Backup != it.Backup:
-		return it.verdict(ActionKeep, "its tags say backup %s but its run's journal says %s %s", it.Backup,
+		return it.verdict(ActionKeep, "its tags name backup %s but its run's journal names %s %s", it.Backup,
 			r.Operation, r.Backup), true
 	}
 	if e, there := j.backups[it.Backup]; there && e.Run != it.Run {
@@ -126,7 +126,7 @@ func (j *judge) volume(v ebs.Volume) (verdict Item, ok bool) {
 	case doubt != "":
 		return it.verdict(ActionKeep, "%s", doubt), true
 	case r.Operation != journal.Restore || r.Cluster.String() != it.Cluster:
-		return it.verdict(ActionKeep, "its tags say cluster %s but its run's journal says %s %s", it.Cluster,
+		return it.verdict(ActionKeep, "its tags name cluster %s but its run's journal names %s %s", it.Cluster,
 			r.Operation, r.Cluster), true
 	}
 	if because, alive := j.busy(r); alive {

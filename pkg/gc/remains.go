@@ -51,7 +51,7 @@ func (j *judge) unsealed(it Item) Item {
 	case doubt != "":
 		return it.verdict(ActionKeep, "%s", doubt)
 	case r.Backup != it.Backup || r.Operation != journal.Backup:
-		return it.verdict(ActionKeep, "the journal of its run says %s %s", r.Operation, r.Backup)
+		return it.verdict(ActionKeep, "its run's journal names %s %s", r.Operation, r.Backup)
 	}
 	if because, alive := j.busy(r); alive {
 		return it.verdict(ActionInUse, "%s", because)

@@ -154,7 +154,7 @@ func decodeWhole(body []byte) ([]phase.Record, error) {
 		records = append(records, r)
 	}
 	if len(records) != head.Records {
-		return nil, failure.New(failure.Corrupt, "decode journal", "", "it holds %d records, and says %d", len(records),
+		return nil, failure.New(failure.Corrupt, "decode journal", "", "it has %d records instead of %d", len(records),
 			head.Records)
 	}
 	return records, nil

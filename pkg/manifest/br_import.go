@@ -45,7 +45,7 @@ func FromBackupMeta(id cluster.BackupID, doc []byte) (*Manifest, error) {
 	for _, s := range d.TiKV.Stores {
 		for _, v := range s.Volumes {
 			_, ok := bound[v.ID]
-			f.check(ok, "volume %s of store %d has no persistent volume, which says how large it is", v.ID, s.ID)
+			f.check(ok, "volume %s of store %d has no persistent volume, which has its size", v.ID, s.ID)
 		}
 		m.importStore(s, bound)
 	}

@@ -94,8 +94,8 @@ func TestValidate_Contradiction_IsCorruptAndNamed(t *testing.T) {
 		"has two snapshots":           func(m *manifest.Manifest) { m.Snapshots[1].Volume = "vol-0s" },
 		"has no snapshot":             func(m *manifest.Manifest) { m.Snapshots = m.Snapshots[:5] },
 		"which no store has":          func(m *manifest.Manifest) { m.Snapshots[0].Volume = "vol-x" },
-		"says store 6":                func(m *manifest.Manifest) { m.Snapshots[0].Store = 6 },
-		`says role "rocksdb.wal-dir"`: func(m *manifest.Manifest) { m.Snapshots[0].Role = cluster.RoleWAL },
+		"is of store 6, its volume":   func(m *manifest.Manifest) { m.Snapshots[0].Store = 6 },
+		`has role "rocksdb.wal-dir"`:  func(m *manifest.Manifest) { m.Snapshots[0].Role = cluster.RoleWAL },
 		"has no id":                   func(m *manifest.Manifest) { m.Snapshots[0].ID = "" },
 		"has size 0 GiB":              func(m *manifest.Manifest) { m.Snapshots[0].SizeGiB = 0 },
 	} {

@@ -59,7 +59,7 @@ func Verify(doc, seal []byte, key *VerifyKey) error {
 		return failure.Annotate(err, "verify seal", string(s.ID))
 	}
 	if signature.TrustedComment != comment {
-		return refuse(hintForged, "its signature with key %s is not of this seal: what the seal says was changed",
+		return refuse(hintForged, "its signature with key %s does not match the seal: the seal was changed",
 			key.ID())
 	}
 	return nil
@@ -67,11 +67,11 @@ func Verify(doc, seal []byte, key *VerifyKey) error {
 
 // What to do about a backup that the key does not vouch for. Retrying never helps.
 const (
-	hintUnsigned = "it was made without --sign-key, or somebody sealed it again: restore another backup, or, if you " +
-		"know that it was never signed, leave --verify-key out"
-	hintOtherKey = "if that key is yours as well, give its public key by --verify-key; else somebody else sealed the " +
+	hintUnsigned = "it was made without --sign-key, or someone else sealed it again: restore another backup, or, if " +
+		"you know that it was never signed, leave --verify-key out"
+	hintOtherKey = "if that key is yours as well, give its public key by --verify-key; else someone else sealed the " +
 		"backup: restore another one"
-	hintForged = "somebody changed the backup's objects after they were signed: restore another backup, and find out " +
+	hintForged = "the backup's objects were changed after they were signed: restore another backup, and find out " +
 		"who may write to the storage"
 )
 

@@ -64,7 +64,7 @@ func TestVerify_NotVouchedFor_IsRefused(t *testing.T) {
 		"another key": {func(t *testing.T, doc, _ []byte) ([]byte, []byte) {
 			_, seal := sealed(t)
 			return doc, sign(t, doc, seal, manifesttest.OtherKey(t))
-		}, "and a signature by key DC92731EB1878E64 is demanded", "somebody else sealed"},
+		}, "and a signature by key DC92731EB1878E64 is demanded", "someone else sealed"},
 		"manifest changed and sealed again with the old signature": {func(t *testing.T, doc, signed []byte) ([]byte, []byte) {
 			changed := bytes.Replace(doc, []byte(`"snap-0s"`), []byte(`"snap-9s"`), 1)
 			require.NotEqual(t, doc, changed)
@@ -74,10 +74,10 @@ func TestVerify_NotVouchedFor_IsRefused(t *testing.T) {
 		}, "is not of this manifest", "find out who may write"},
 		"seal changed": {func(_ *testing.T, doc, signed []byte) ([]byte, []byte) {
 			return doc, bytes.Replace(signed, []byte(`"dataBytes": 1073741824`), []byte(`"dataBytes": 2073741824`), 1)
-		}, "what the seal says was changed", "find out who may write"},
+		}, "the seal was changed", "find out who may write"},
 		"a field added to the seal": {func(_ *testing.T, doc, signed []byte) ([]byte, []byte) {
 			return doc, bytes.Replace(signed, []byte(`"stores": 3`), []byte(`"stores": 3, "tags": ["keep"]`), 1)
-		}, "what the seal says was changed", "find out who may write"},
+		}, "the seal was changed", "find out who may write"},
 		"signature of something else by the key": {func(t *testing.T, doc, signed []byte) ([]byte, []byte) {
 			other := bytes.Replace(doc, []byte(`"snap-0s"`), []byte(`"snap-9s"`), 1)
 			otherSeal, err := manifest.Seal(other, sealedAt, 1<<30)

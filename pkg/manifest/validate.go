@@ -100,8 +100,8 @@ func (m *Manifest) checkSnapshots(f *faults, volumes map[cluster.VolumeID]owner)
 		if !ok {
 			continue
 		}
-		f.check(of.store == s.Store, "snapshot %s says store %s, its volume is of store %s", s.ID, s.Store, of.store)
-		f.check(of.volume.Role == s.Role, "snapshot %s says role %q, its volume has %q", s.ID, s.Role, of.volume.Role)
+		f.check(of.store == s.Store, "snapshot %s is of store %s, its volume of store %s", s.ID, s.Store, of.store)
+		f.check(of.volume.Role == s.Role, "snapshot %s has role %q, its volume has %q", s.ID, s.Role, of.volume.Role)
 		f.check(s.SizeGiB > 0, "snapshot %s has size %d GiB", s.ID, s.SizeGiB)
 	}
 	for _, st := range m.Source.Stores {

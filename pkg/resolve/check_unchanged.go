@@ -55,7 +55,7 @@ func (c *regionCalls) checkUnchanged(ctx context.Context, s *phase.Scope, found 
 	if err != nil {
 		return 0, failure.Annotate(err, "check unchanged regions", c.cfg.Cluster.String())
 	}
-	s.Note("%d unchanged regions were taken back all the same, and none of their %d rows has changed", n, total.Load())
+	s.Note("%d unchanged regions were flashed back anyway, and none of their %d rows changed", n, total.Load())
 	return n, nil
 }
 

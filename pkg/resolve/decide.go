@@ -71,7 +71,7 @@ func (g *gathering) hintWithout(late []cluster.StoreID) string {
 	switch v := g.without(late); {
 	case !v.Known:
 		return hint +
-			"; the other stores are not read yet, so that it is not known whether the cluster can do without them"
+			"; the other stores have not been read, so whether the cluster can do without them is unknown"
 	case v.Refused != nil:
 		return hint + "; the cluster cannot do without them: " + failure.Line(v.Refused.Error())
 	}

@@ -21,7 +21,7 @@ func (b *flashback) findUnchanged(ctx context.Context, s *phase.Scope, check fun
 	candidates := b.verdicts.list(candidate)
 	if len(candidates) == 0 {
 		if b.record.unchanged == 0 {
-			s.Note("every region is taken back: no region's log is known to end where it did before the backup")
+			s.Note("flashing back every region: no region's log is known to end where it did before the backup")
 		}
 		return nil
 	}
@@ -42,9 +42,8 @@ func (b *flashback) findUnchanged(ctx context.Context, s *phase.Scope, check fun
 		b.record.flashed.Add(keys)
 	}
 	b.record.unchanged += len(found)
-	s.Note("%d of %d regions are unchanged since the backup ts and are not taken back; %d more had a lock", len(found),
-		len(b.verdicts.leaders),
-		len(candidates)-len(found))
+	s.Note("%d of %d regions are unchanged since the backup ts and are not flashed back; %d more had a lock",
+		len(found), len(b.verdicts.leaders), len(candidates)-len(found))
 	return b.record.noted(ctx, nil)
 }
 

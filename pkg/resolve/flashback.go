@@ -88,8 +88,8 @@ func (b *flashback) saved(s *phase.Scope) (flashed int, seconds float64) {
 	if n := b.flashes.Load(); n > 0 {
 		seconds = b.flashing.Seconds() / float64(n) * float64(unchanged)
 	}
-	s.Note("%d regions were taken back, %d were unchanged; to take back all would have taken some %.1f s more", flashed,
-		unchanged, seconds)
+	s.Note("%d regions were flashed back, %d were unchanged; flashing back all would have taken about %.1f s more",
+		flashed, unchanged, seconds)
 	return flashed, seconds
 }
 

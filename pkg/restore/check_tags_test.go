@@ -57,8 +57,8 @@ func TestTagsOfAVolumeMayNotBePutBack_TheVolumeIsNamed(t *testing.T) {
 	require.True(t, result.Restored, "it is as good without")
 	require.NotEmpty(t, u.lost)
 	said := strings.Join(u.said, "\n")
-	require.Contains(t, said, "volume "+u.lost+" lacks 1 tags, by which tisnap gc finds it, and they cannot be put there (grant ec2:CreateTags): ")
-	require.NotContains(t, said, "they were put back")
+	require.Contains(t, said, "volume "+u.lost+" lacks 1 tags, by which tisnap gc finds it, and they cannot be added (grant ec2:CreateTags): ")
+	require.NotContains(t, said, "they were restored")
 }
 
 // A volume that lost its tag gets it back.
@@ -69,7 +69,7 @@ func TestRestore_VolumeLosesItsTag_PutBack(t *testing.T) {
 	_, err := l.restore(t.Context(), t, u, nil)
 	require.NoError(t, err)
 	require.NotEmpty(t, u.lost)
-	require.Contains(t, strings.Join(u.said, "\n"), "volume "+u.lost+" had lost 1 of its tags: they were put back")
+	require.Contains(t, strings.Join(u.said, "\n"), "volume "+u.lost+" had lost 1 of its tags: they were restored")
 	for _, v := range l.volumes() {
 		require.Equal(t, "restore-1", v.Tags[ebs.TagRun])
 		require.Equal(t, target().String(), v.Tags[ebs.TagCluster])

@@ -41,7 +41,7 @@ func (r *run) deleteCluster(ctx context.Context, s *phase.Scope) error {
 	stay, err := r.Kube.Remaining(ctx, r.opts.Target, r.opts.Run)
 	switch {
 	case err != nil:
-		s.Warn("which volumes of PD stay is not known: %v", err)
+		s.Warn("could not determine which of PD's volumes are kept: %v", err)
 	case len(stay) > 0:
 		s.Warn("these persistent volumes, of PD, have the reclaim policy Retain and stay: %s", strings.Join(stay, ", "))
 		r.leave("these persistent volumes stay, as their reclaim policy is Retain; delete them by hand: %s",

@@ -45,7 +45,7 @@ func (r *run) findCluster(ctx context.Context, s *phase.Scope) error {
 		s.Note("the data of %s are at the backup ts already: the end of the restore is what is missing", r.opts.Target)
 		return nil
 	case !tc.RecoveryMode:
-		reason := fmt.Sprintf("it is not in recovery mode: resolving would take back every write since backup %s",
+		reason := fmt.Sprintf("it is not in recovery mode: resolving would undo every write since backup %s",
 			r.opts.Backup)
 		if done, said := r.target.restoredBy(ctx); done != nil {
 			reason += "; " + said

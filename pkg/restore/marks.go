@@ -50,18 +50,18 @@ func (r *run) loadMarks(ctx context.Context, s *phase.Scope) *marks.Set {
 	case ref == nil || r.opts.Flashback == FlashbackAll:
 		return nil
 	case len(r.opts.TolerateStores) > 0:
-		s.Note("every region is taken back: what was written to the stores that are left out is not known")
+		s.Note("flashing back every region: writes on the excluded stores are unknown")
 		return nil
 	case r.backup.BackupTS < marks.After(ref.TS):
-		s.Warn("every region is taken back: the backup ts is not %s above the marks' ts %s", marks.Margin, ref.TS)
+		s.Warn("flashing back every region: the backup ts is not %s above the marks' ts %s", marks.Margin, ref.TS)
 		return nil
 	}
 	if why := r.target.mayHaveTiDB(ctx); why != "" {
-		s.Note("every region is taken back: %s", why)
+		s.Note("flashing back every region: %s", why)
 		return nil
 	}
 	if version := r.unknownVersion(ctx); version != "" {
-		s.Note("every region is taken back: what TiKV %s reports of its logs is not known", version)
+		s.Note("flashing back every region: TiKV %s is not supported for marks", version)
 		return nil
 	}
 	set, err := r.catalog().Marks(ctx, r.backup.Manifest)
@@ -70,7 +70,7 @@ func (r *run) loadMarks(ctx context.Context, s *phase.Scope) *marks.Set {
 			ref.Regions)
 	}
 	if err != nil {
-		s.Warn("every region is taken back, as the backup's marks cannot be used: %v", err)
+		s.Warn("flashing back every region: the backup's marks cannot be used: %v", err)
 		return nil
 	}
 	return set
@@ -104,7 +104,7 @@ func (t *target) mayHaveTiDB(ctx context.Context) string {
 	tc, err := t.kube.Cluster(ctx, t.opts.Target)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("it is not known whether TiDB runs already: %v", err)
+		return fmt.Sprintf("could not determine whether TiDB already runs: %v", err)
 	case tc.TiDBReplicas > 0:
 		return fmt.Sprintf("the cluster was not made by a restore and has %d TiDB servers, which could write to "+
 			"regions that are left alone", tc.TiDBReplicas)
@@ -112,7 +112,7 @@ func (t *target) mayHaveTiDB(ctx context.Context) string {
 	pods, err := t.kube.TiDBPods(ctx, t.opts.Target)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("it is not known whether TiDB runs already: %v", err)
+		return fmt.Sprintf("could not determine whether TiDB already runs: %v", err)
 	case len(pods) > 0: // perhaps scaled to none a moment ago
 		return fmt.Sprintf("TiDB pod %s has not ended, and could write to regions that are left alone", pods[0])
 	}

@@ -108,7 +108,7 @@ func TestLoadMarks_WhatDecides(t *testing.T) {
 			require.NoError(t, err)
 		}},
 		{
-			name: "a store is left out", note: "the stores that are left out",
+			name: "a store is left out", note: "writes on the excluded stores",
 			change: func(_ *testing.T, r *run, _ *versionedPD) { r.opts.TolerateStores = []cluster.StoreID{1} },
 		},
 		{
@@ -116,7 +116,7 @@ func TestLoadMarks_WhatDecides(t *testing.T) {
 			change: func(_ *testing.T, r *run, _ *versionedPD) { r.target.kube = targetOf{tidb: 2} },
 		},
 		{
-			name: "a cluster that cannot be read", note: "not known whether TiDB runs",
+			name: "a cluster that cannot be read", note: "whether TiDB already runs",
 			change: func(_ *testing.T, r *run, _ *versionedPD) { r.target.kube = targetOf{err: errors.New("gone")} },
 		},
 		{
@@ -124,7 +124,7 @@ func TestLoadMarks_WhatDecides(t *testing.T) {
 			change: func(_ *testing.T, r *run, _ *versionedPD) { r.target.kube = targetOf{pods: []string{"copy-tidb-0"}} },
 		},
 		{
-			name: "pods that cannot be read", note: "not known whether TiDB runs",
+			name: "pods that cannot be read", note: "whether TiDB already runs",
 			change: func(_ *testing.T, r *run, _ *versionedPD) { r.target.kube = targetOf{podsErr: errors.New("gone")} },
 		},
 		{
@@ -136,19 +136,19 @@ func TestLoadMarks_WhatDecides(t *testing.T) {
 			change: func(_ *testing.T, r *run, _ *versionedPD) { r.backup.BackupTS-- },
 		},
 		{
-			name: "a backup of a TiKV that is not known", note: "what TiKV 9.9.9 reports",
+			name: "a backup of a TiKV that is not known", note: "TiKV 9.9.9 is not supported",
 			change: func(_ *testing.T, r *run, _ *versionedPD) { r.backup.Source.Version = "9.9.9" },
 		},
 		{
-			name: "restored stores that are not known", note: "what TiKV 9.9.9 reports",
+			name: "restored stores that are not known", note: "TiKV 9.9.9 is not supported",
 			change: func(_ *testing.T, _ *run, p *versionedPD) { p.version = "9.9.9" },
 		},
 		{
-			name: "restored stores before the first release that can be backed up", note: "what TiKV 6.5.7 reports",
+			name: "restored stores before the first release that can be backed up", note: "TiKV 6.5.7 is not supported",
 			change: func(_ *testing.T, _ *run, p *versionedPD) { p.version = "6.5.7" },
 		},
 		{
-			name: "a pre-release", note: "what TiKV 8.5.0-alpha reports",
+			name: "a pre-release", note: "TiKV 8.5.0-alpha is not supported",
 			change: func(_ *testing.T, _ *run, p *versionedPD) { p.version = "8.5.0-alpha" },
 		},
 		{

@@ -46,7 +46,7 @@ func (r *run) putPDState(ctx context.Context, s *phase.Scope) error {
 	// A scheduler added now would not be paused like the others: the check adds it, once the cluster serves.
 	_, err := r.pd.putState(ctx, pd.WithoutSchedulers(*r.backup.PDState))
 	if err != nil {
-		s.Warn("PD's state could not be put back in full, and is tried again when the cluster serves: %v", err)
+		s.Warn("PD's state could not be restored in full; retrying when the cluster serves: %v", err)
 	}
 	return ctx.Err()
 }
@@ -58,7 +58,7 @@ func (r *run) checkPDState(ctx context.Context, _ *phase.Scope) error {
 	}
 	left, err := r.pd.putState(ctx, *r.backup.PDState)
 	if err != nil && len(left) == 0 {
-		left = []string{fmt.Sprintf("PD's state could not be put back: %v", err)}
+		left = []string{fmt.Sprintf("PD's state could not be restored: %v", err)}
 	}
 	for _, what := range left {
 		r.leave("%s", what)

@@ -18,7 +18,7 @@ func TestResolve_ClusterServes_IsRefusedAndNotToBeTriedAgain(t *testing.T) {
 	before := len(l.bed.Kube.MutatingCalls())
 	result, err := l.resolve(within(t), t)
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
-	require.ErrorContains(t, err, "it is not in recovery mode: resolving would take back every write since backup b")
+	require.ErrorContains(t, err, "it is not in recovery mode: resolving would undo every write since backup b")
 	require.False(t, failure.Transient(err), "to wait does not help")
 	require.False(t, result.Restored)
 	for _, text := range []string{err.Error(), failure.HintOf(err)} {

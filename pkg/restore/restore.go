@@ -26,7 +26,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 func (r *run) identify(ctx context.Context, about *journal.About) {
 	uid, err := r.Kube.ClusterUID(ctx)
 	if err != nil {
-		r.Log.Warn("the uid of the Kubernetes cluster is not known", zap.Error(err))
+		r.Log.Warn("could not read the uid of the Kubernetes cluster", zap.Error(err))
 	}
 	about.Kubernetes, about.KubernetesUID, r.target.uid = r.opts.Kubernetes, uid, uid
 }

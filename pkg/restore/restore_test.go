@@ -148,8 +148,8 @@ func volumeError(t *testing.T, l *lab) {
 		}, Position: fault.Slow, Times: -1}))
 		_, err := l.restore(within(t), t, nil, func(o *restore.Options) { o.KeepOnFailure = keep })
 		require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
-		require.ErrorContains(t, err, "create volume of "+string(snapshot)+": 4 volumes of it")
-		require.ErrorContains(t, err, "failed or vanished while EC2 made them")
+		require.ErrorContains(t, err, "create volume of "+string(snapshot)+": 4 volumes from this snapshot")
+		require.ErrorContains(t, err, "failed or disappeared")
 		l.faults.Clear()
 		if !keep {
 			l.nothingLeft(t)

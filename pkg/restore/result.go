@@ -57,7 +57,7 @@ func (r *run) conclude(err error) error {
 		return err
 	case err != nil && !r.data.led:
 		return failure.New(failure.KindOf(err), "finish restore", r.opts.Target.String(),
-			"not all of its data were seen to be there; the cluster is kept, as a TiDB of it answers: %w", err).
+			"not all regions were confirmed; the cluster is kept because TiDB already answers: %w", err).
 			WithHint("finish it with: %s", r.opts.finish())
 	case failure.Is(err, failure.Partial), err == nil && len(r.result.Left) == 0:
 		r.result.Restored = true

@@ -57,7 +57,7 @@ func TestRun_CancelledWhileLeadersAreElected_IsKeptOnceTiDBAnswers(t *testing.T)
 				l.nothingLeft(t)
 				return
 			}
-			require.ErrorContains(t, err, "the cluster is kept, as a TiDB of it answers")
+			require.ErrorContains(t, err, "the cluster is kept because TiDB already answers")
 			require.Equal(t, "finish it with: tisnap resolve tidb/copy --backup b", failure.HintOf(err))
 			require.Len(t, l.volumes(), 6)
 			require.NotNil(t, l.bed.Kube.Get("tidbclusters", "tidb", "copy"))

@@ -66,6 +66,6 @@ func (t *target) checkGiven(ctx context.Context, tc kube.TidbCluster, m *manifes
 		return nil
 	}
 	return failure.New(failure.Conflict, "resume restore", t.opts.Target.String(),
-		"the cluster was made by somebody else since run %s died", t.opts.Run).
+		"another cluster of this name was created after run %s died", t.opts.Run).
 		WithHint("undo the run with `tisnap runs abort %s`, and restore into another --to", t.opts.Run)
 }

@@ -56,7 +56,7 @@ func (r *run) hintWithout(
 		failure.List(names), r.opts.Target.Namespace)
 	switch v := r.canDoWithout(ctx, late); {
 	case !v.Known:
-		hint += "; the other stores are not read, so that it is not known whether the cluster can do without them"
+		hint += "; the other stores have not been read, so whether the cluster can do without them is unknown"
 	case v.Refused != nil:
 		hint += "; the cluster cannot do without them: " + strings.TrimSpace(failure.Line(v.Refused.Error()))
 	default:

@@ -34,7 +34,7 @@ func (p *Policy) Validate() error {
 	}
 	if p.Within == (Span{}) && len(p.Tags) == 0 &&
 		!slices.ContainsFunc(p.rules(), func(r rule) bool { return r.count != 0 }) {
-		return errors.New("no rule says what to keep: name one, as --keep-daily 7")
+		return errors.New("no rule chooses what to keep: set one, such as --keep-daily 7")
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ type renderer interface {
 }
 
 // ErrUnread means that nobody reads the stream: a pipe stays full.
-var ErrUnread = errors.New("nobody reads the output")
+var ErrUnread = errors.New("the output is closed")
 
 // Progress shows a run's events. It is a phase.Sink, safe for concurrent use, and must be closed.
 type Progress struct {

@@ -65,7 +65,7 @@ func (m *Maker) classify(s *phase.Scope, a *awaited, found []ebs.Volume, start t
 		case ebs.VolumeFailed:
 			a.failed[v.ID] = v.State
 		case ebs.VolumeStrange:
-			s.Note("volume %s is %q: waiting for what EC2 makes of it", v.ID, v.State)
+			s.Note("volume %s is %q, an unknown state; still waiting", v.ID, v.State)
 		case ebs.VolumeWaits: // not yet
 		}
 	}

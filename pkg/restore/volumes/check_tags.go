@@ -52,9 +52,9 @@ func (m *Maker) putTags(ctx context.Context, s *phase.Scope, id cluster.VolumeID
 	err := m.ec2.PutTags(ctx, []string{string(id)}, tags)
 	switch {
 	case err != nil:
-		s.Warn("volume %s lacks %d tags, by which tisnap gc finds it, and they cannot be put there (%s): %v", id,
+		s.Warn("volume %s lacks %d tags, by which tisnap gc finds it, and they cannot be added (%s): %v", id,
 			len(tags), failure.HintOf(err), err)
 	case lost != "":
-		s.Warn("volume %s %s %d of its tags: they were put back", id, lost, len(tags))
+		s.Warn("volume %s %s %d of its tags: they were restored", id, lost, len(tags))
 	}
 }

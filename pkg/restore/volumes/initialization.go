@@ -107,7 +107,7 @@ func (m *Maker) noteInitialization(ctx context.Context, s *phase.Scope) {
 	}
 	found, err := m.ec2.Initializations(ctx, ids)
 	if err != nil {
-		s.Note("how far the volumes are initialised is not known: %v", err)
+		s.Note("could not read how far the volumes are initialised: %v", err)
 		return
 	}
 	for _, i := range found {

@@ -17,7 +17,7 @@ func (p Planner) CheckQuotas(ctx context.Context, s *phase.Scope, plan Plan, fas
 	quotas, err := p.EC2.Quotas(ctx)
 	if err != nil {
 		if failure.Is(err, failure.Denied) || failure.Is(err, failure.Usage) {
-			s.Note("the quotas are not known: %v", err)
+			s.Note("could not read the quotas: %v", err)
 			return fast.Check(ctx, plan.Volumes, ebs.AccountQuotas{})
 		}
 		return failure.Annotate(err, "read quotas", p.EC2.Region())

@@ -99,7 +99,7 @@ func (m *Maker) deleteFailed(ctx context.Context, s *phase.Scope, failed []clust
 // neverMade is the error for a volume that is lost every time.
 func neverMade(v *Volume) error {
 	err := failure.New(failure.Corrupt, "create volume", string(v.Snapshot),
-		"%d volumes of it, %s in %s, failed or vanished while EC2 made them",
+		"%d volumes from this snapshot (%s in %s) failed or disappeared",
 		v.generation, v.Spec.Type, v.Zone)
 	if v.Encrypted {
 		return err.WithHint("see that KMS key %s is enabled and may be used by this role, then restore again",

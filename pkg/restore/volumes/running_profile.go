@@ -90,7 +90,7 @@ func (m *Maker) awaitModified(ctx context.Context, s *phase.Scope, errs []error)
 			i := index[change.Volume]
 			switch {
 			case change.State == ebs.ModificationFailed:
-				errs[i] = errors.New("EC2 says that it failed: " + change.Message)
+				errs[i] = errors.New("it failed: " + change.Message)
 			case change.Accepted():
 				m.plan.Volumes[i].modified = true
 				s.Advance(1)

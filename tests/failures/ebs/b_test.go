@@ -124,7 +124,7 @@ func TestOneSnapshotFailsAfterAMinute_WholeBackupIsThrownAway(t *testing.T) {
 	}
 	o := l.options()
 	_, err := l.backup(t, o)
-	require.ErrorContains(t, err, "EC2 says it failed")
+	require.ErrorContains(t, err, "it failed: its state is")
 	l.leftNothing(t, o)
 }
 
