@@ -105,6 +105,10 @@ test-emulators: ## run the EC2 and S3 tests on moto, LocalStack and versitygw; t
 test-alerts: ## check the alerts of manifests/monitoring by promtool, with their unit tests; the first run builds it
 	hack/promtool/check.sh
 
+.PHONY: test-archive-reader
+test-archive-reader: ## read what the archive's codecs write by a reader in Python, whose one package the first run installs
+	GO=$(GO) hack/archive/reader.sh
+
 .PHONY: test-page
 test-page: ## open the exporter's page and the reports in Chromium, which the first run installs; TISNAP_TEST_PICTURES=DIR saves what it sees
 	hack/page/check.sh

@@ -20,13 +20,13 @@ type Archive struct {
 	Created  time.Time `json:"created"`
 	Base     string    `json:"base,omitempty"` // the archive that it was compared with; it does not need it
 	Manifest Manifest  `json:"manifest"`
-	Stores   []Store   `json:"stores"`
+	Stores   []Store   `json:"stores,omitempty"`
 }
 
 // Manifest is the backup's manifest, byte by byte; without one, its digest is that of no bytes.
 type Manifest struct {
 	SHA256 Digest `json:"sha256"`
-	Data   []byte `json:"data"`
+	Data   []byte `json:"data,omitempty"`
 }
 
 // NewManifest returns the manifest with these bytes.
@@ -35,15 +35,15 @@ func NewManifest(data []byte) Manifest { return Manifest{SHA256: sha256.Sum256(d
 // Store is a store of TiKV, with its volumes.
 type Store struct {
 	ID      uint64   `json:"id,string"`
-	Volumes []Volume `json:"volumes"`
+	Volumes []Volume `json:"volumes,omitempty"`
 }
 
 // Volume is one volume at the time of the backup.
 type Volume struct {
 	Role     string        `json:"role"`
-	Source   string        `json:"source,omitempty"` // the snapshot, device or file
-	Size     int64         `json:"size,string"`      // bytes; the last block has what remains
-	Segments []SegmentName `json:"segments"`         // its map, SegmentBlocks blocks each
+	Source   string        `json:"source,omitempty"`   // the snapshot, device or file
+	Size     int64         `json:"size,string"`        // bytes; the last block has what remains
+	Segments []SegmentName `json:"segments,omitempty"` // its map, SegmentBlocks blocks each
 	Counts   Counts        `json:"counts"`
 	Checksum Digest        `json:"checksum"` // linear, over the saved blocks
 }

@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -35,6 +36,17 @@ func TestArchive_RoundTrip(t *testing.T) {
 	again, err := want.Seal(keys, "a-1")
 	require.NoError(t, err)
 	assert.NotEqual(t, object[:sealedStart], again[:sealedStart], "each has a key of its own")
+}
+
+// TestArchive_WithoutAnything_HasNoNull: a list is a list, or left out.
+func TestArchive_WithoutAnything_HasNoNull(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal(&Archive{Stores: []Store{{Volumes: []Volume{{}}}, {}}})
+	require.NoError(t, err)
+	assert.NotContains(t, string(text), "null")
+	text, err = json.Marshal(&Archive{})
+	require.NoError(t, err)
+	assert.NotContains(t, string(text), "null")
 }
 
 func TestOpenArchive_ChangedRenamedOrForeign_Refused(t *testing.T) {
