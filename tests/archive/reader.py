@@ -293,14 +293,16 @@ class Repository:
         return out
 
     def trailer(self, path):
-        """(digest, length, raw length, codec) of each block of a pack, from the pack alone."""
+        """(digest, length, raw length, codec, volume, index) of each block of a pack, from the pack alone."""
         data = self.read(path)
         generation, name = self.header(b"P", data, path), data[32:48]
         length, magic = struct.unpack(">I8s", data[-12:])
         check(magic == b"tisnapE\1" and name.hex() == path[-32:], f"{path} is no pack of this name")
         start = len(data) - 12 - length
         plain = gcm(self.derive(generation, "pack", name), start, data[start:-12], data[:48], f"the trailer of {path}")
-        blocks = [struct.unpack(">32sIIB", plain[i:i + 41]) for i in range(0, len(plain), 41)]
+        begin = 2 + int.from_bytes(plain[:2], "big")
+        json.loads(plain[2:begin])
+        blocks = [struct.unpack(">32sIIBHI", plain[i:i + 47]) for i in range(begin, len(plain), 47)]
         check(48 + sum(b[1] for b in blocks) == start, f"the blocks of {path} do not fill it")
         return blocks
 

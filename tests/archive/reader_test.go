@@ -104,14 +104,14 @@ func (r *repository) save(volume []byte) format.Segment {
 		}
 		var err error
 		if w == nil {
-			w, err = format.NewPackWriter(&out, r.keys)
+			w, err = format.NewPackWriter(&out, r.keys, format.Source{Archive: "one"})
 			require.NoError(r.t, err)
 		}
 		levels := codec.Levels()
 		e, err := codec.NewEncoder(levels[len(s)%len(levels)])
 		require.NoError(r.t, err)
 		id, packed := e.Encode(raw)
-		b, err := w.Add(sha256.Sum256(raw), len(raw), id, packed)
+		b, err := w.Add(format.Origin{Index: uint32(at / codec.MaxBlock)}, sha256.Sum256(raw), len(raw), id, packed)
 		require.NoError(r.t, err)
 		s = append(s, format.Place{State: format.Saved, Pack: w.Ref(), Block: b})
 		if w.Size() > 1<<20 {

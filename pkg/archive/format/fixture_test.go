@@ -29,6 +29,10 @@ func newKeys(t testing.TB) *Keyring {
 	return k
 }
 
+func fixedSource() Source {
+	return Source{Archive: "nightly-1", Volumes: []SourceVolume{{Store: 1, Role: "data"}}}
+}
+
 // block is the i-th block of the tests: a text of 512 KiB.
 func block(i int) []byte {
 	return bytes.Repeat(fmt.Appendf(nil, "block %09d\n", i), codec.MaxBlock/16+1)[:codec.MaxBlock]
@@ -41,7 +45,7 @@ func addBlock(t testing.TB, w *PackWriter, i int) Block {
 	require.NoError(t, err)
 	raw := block(i)
 	id, packed := e.Encode(raw)
-	b, err := w.Add(sha256.Sum256(raw), len(raw), id, packed)
+	b, err := w.Add(Origin{Index: uint32(i)}, sha256.Sum256(raw), len(raw), id, packed)
 	require.NoError(t, err)
 	return b
 }
@@ -49,7 +53,7 @@ func addBlock(t testing.TB, w *PackWriter, i int) Block {
 // writePack returns a pack of n blocks, its reference, and where the blocks are.
 func writePack(t testing.TB, keys *Keyring, name PackName, n int) ([]byte, PackRef, []Block) {
 	var out bytes.Buffer
-	w, err := newPackWriter(&out, keys, name)
+	w, err := newPackWriter(&out, keys, fixedSource(), name)
 	require.NoError(t, err)
 	var blocks []Block
 	for i := range n {

@@ -3,7 +3,6 @@ package format
 import (
 	"crypto/cipher"
 	"encoding/binary"
-	"slices"
 
 	"github.com/tisnap/tisnap/pkg/archive/codec"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -11,11 +10,13 @@ import (
 
 const (
 	packHeaderSize = prefixSize + len(PackName{})
-	recordSize     = len(Digest{}) + 4 + 4 + 1
+	recordSize     = len(Digest{}) + 4 + 4 + 1 + 2 + 4
+	maxSource      = 1<<16 - 1
+	maxTrailer     = 2 + maxSource + MaxPackBlocks*recordSize + tagSize
 	footerSize     = 4 + 8
 	// MaxPackSize bounds a pack, and so every offset in one.
 	MaxPackSize = 1 << 30
-	// MaxPackBlocks bounds a pack's trailer to 2.6 MiB.
+	// MaxPackBlocks bounds a pack's trailer to 3 MiB.
 	MaxPackBlocks = 65536
 	// MaxSealed is the largest block as it is in a pack.
 	MaxSealed = codec.MaxBlock + tagSize
@@ -46,6 +47,37 @@ func (b Block) check() error {
 			b.Length, b.Offset, b.Raw)
 	}
 	return nil
+}
+
+// Source is what a pack's blocks were read from. With the origins of the blocks, maps that are lost can be made again.
+type Source struct {
+	Archive string         `json:"archive"` // the id that the writer was going to commit
+	Volumes []SourceVolume `json:"volumes,omitempty"`
+}
+
+// SourceVolume is a volume of a Source.
+type SourceVolume struct {
+	Store uint64 `json:"store,string"`
+	Role  string `json:"role"`
+}
+
+// Origin is where a block was first read: the number of the volume in the pack's source, and of the block in it.
+type Origin struct {
+	Volume uint16
+	Index  uint32
+}
+
+// Entry is a block in a pack's trailer.
+type Entry struct {
+	Block
+	Origin
+}
+
+// Contents is what a pack says of itself.
+type Contents struct {
+	Ref    PackRef
+	Source Source
+	Blocks []Entry
 }
 
 // Pack opens the blocks of one pack. It is safe for concurrent use.
@@ -91,39 +123,4 @@ func (p *Pack) Open(dst []byte, b Block, sealed []byte) ([]byte, error) {
 			"block %s at %d is not what was written", b.Digest, b.Offset)
 	}
 	return out, nil
-}
-
-func encodeTrailer(blocks []Block) []byte {
-	out := make([]byte, 0, len(blocks)*recordSize)
-	for _, b := range blocks {
-		out = append(out, b.Digest[:]...)
-		out = binary.BigEndian.AppendUint32(out, b.Length)
-		out = binary.BigEndian.AppendUint32(out, b.Raw)
-		out = append(out, byte(b.Codec))
-	}
-	return out
-}
-
-// decodeTrailer returns the blocks of a pack, which fill it from the header to end.
-func decodeTrailer(data []byte, end int64) ([]Block, error) {
-	const op = "read trailer"
-	if n := len(data) / recordSize; len(data)%recordSize != 0 || n == 0 || n > MaxPackBlocks {
-		return nil, failure.New(failure.Corrupt, op, "", "%d bytes are not 1 to %d records", len(data), MaxPackBlocks)
-	}
-	blocks, at := make([]Block, 0, len(data)/recordSize), int64(packHeaderSize)
-	for r := range slices.Chunk(data, recordSize) {
-		b := Block{
-			Digest: Digest(r[:32]), Length: binary.BigEndian.Uint32(r[32:]), Raw: binary.BigEndian.Uint32(r[36:]),
-			Codec: codec.ID(r[40]), Offset: uint32(at), //nolint:gosec // check bounds it
-		}
-		if err := b.check(); err != nil {
-			return nil, err
-		}
-		at = b.end()
-		blocks = append(blocks, b)
-	}
-	if at != end {
-		return nil, failure.New(failure.Corrupt, op, "", "its blocks end at %d, not at %d", at, end)
-	}
-	return blocks, nil
 }

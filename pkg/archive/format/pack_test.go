@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-func read(keys *Keyring, name PackName, data []byte) (PackRef, []Block, error) {
+func read(keys *Keyring, name PackName, data []byte) (Contents, error) {
 	return ReadPack(bytes.NewReader(data), int64(len(data)), keys, name)
 }
 
@@ -21,10 +21,13 @@ func TestPack_RoundTrip(t *testing.T) {
 	t.Parallel()
 	keys := newKeys(t)
 	data, ref, blocks := writePack(t, keys, PackName{1}, 5)
-	gotRef, got, err := read(keys, ref.Name, data)
+	got, err := read(keys, ref.Name, data)
 	require.NoError(t, err)
-	assert.Equal(t, ref, gotRef)
-	assert.Equal(t, blocks, got)
+	want := Contents{Ref: ref, Source: fixedSource()}
+	for i, b := range blocks {
+		want.Blocks = append(want.Blocks, Entry{Block: b, Origin: Origin{Index: uint32(i)}})
+	}
+	assert.Equal(t, want, got)
 	pack, err := keys.Pack(ref)
 	require.NoError(t, err)
 	d, err := codec.NewDecoder()
@@ -41,9 +44,9 @@ func TestPack_RoundTrip(t *testing.T) {
 func TestNewPackWriter_EachHasItsOwnName(t *testing.T) {
 	t.Parallel()
 	keys := newKeys(t)
-	a, err := NewPackWriter(&bytes.Buffer{}, keys)
+	a, err := NewPackWriter(&bytes.Buffer{}, keys, Source{})
 	require.NoError(t, err)
-	b, err := NewPackWriter(&bytes.Buffer{}, keys)
+	b, err := NewPackWriter(&bytes.Buffer{}, keys, Source{})
 	require.NoError(t, err)
 	assert.NotEqual(t, a.Ref().Name, b.Ref().Name)
 }
@@ -59,14 +62,14 @@ func TestReadPack_EveryByteOfItsFrame_IsChecked(t *testing.T) {
 		}
 		bad := bytes.Clone(data)
 		bad[i] ^= 4
-		_, _, err := read(keys, ref.Name, bad)
+		_, err := read(keys, ref.Name, bad)
 		require.ErrorContains(t, err, ref.Name.Path(), "byte %d", i)
 	}
 	for _, n := range []int{0, 1, packHeaderSize, len(data) - 1} {
-		_, _, err := read(keys, ref.Name, data[:n])
+		_, err := read(keys, ref.Name, data[:n])
 		require.ErrorContains(t, err, ref.Name.Path(), "%d bytes", n)
 	}
-	_, _, err := read(keys, ref.Name, slices.Insert(bytes.Clone(data), int(blocks[2].end()), 0))
+	_, err := read(keys, ref.Name, slices.Insert(bytes.Clone(data), int(blocks[2].end()), 0))
 	require.Error(t, err)
 }
 
@@ -74,18 +77,18 @@ func TestReadPack_OfAnotherNameOrRepository_Refused(t *testing.T) {
 	t.Parallel()
 	keys := newKeys(t)
 	data, ref, _ := writePack(t, keys, PackName{1}, 1)
-	_, _, err := read(keys, PackName{2}, data)
+	_, err := read(keys, PackName{2}, data)
 	require.ErrorContains(t, err, "it is pack 01")
 	assert.Equal(t, failure.Corrupt, failure.KindOf(err))
 	renamed := bytes.Clone(data)
 	renamed[prefixSize] = 2
-	_, _, err = read(keys, PackName{2}, renamed)
+	_, err = read(keys, PackName{2}, renamed)
 	require.ErrorContains(t, err, "trailer is not what was written")
-	_, _, err = read(newKeys(t), ref.Name, data)
+	_, err = read(newKeys(t), ref.Name, data)
 	require.ErrorContains(t, err, "belongs to repository "+keys.Repository().String())
 	later := bytes.Clone(data)
 	later[7] = 2
-	_, _, err = read(keys, ref.Name, later)
+	_, err = read(keys, ref.Name, later)
 	require.ErrorContains(t, err, "version 2 is unknown")
 	assert.NotEmpty(t, failure.HintOf(err))
 }
@@ -136,42 +139,48 @@ func (f *failing) Write(p []byte) (int, error) {
 // TestAdd_AfterAnError_SealsNothing: another block at the same offset would have the same nonce.
 func TestAdd_AfterAnError_SealsNothing(t *testing.T) {
 	t.Parallel()
-	w, err := NewPackWriter(&failing{after: 2}, newKeys(t))
+	w, err := NewPackWriter(&failing{after: 2}, newKeys(t), Source{})
 	require.NoError(t, err)
 	addBlock(t, w, 0)
-	_, err = w.Add(Digest{}, 1, codec.Stored, []byte{1})
+	_, err = w.Add(Origin{}, Digest{}, 1, codec.Stored, []byte{1})
 	require.ErrorContains(t, err, "disk is full")
 	w.w = &bytes.Buffer{}
-	_, err = w.Add(Digest{}, 1, codec.Stored, []byte{2})
+	_, err = w.Add(Origin{}, Digest{}, 1, codec.Stored, []byte{2})
 	require.ErrorContains(t, err, "disk is full")
 	require.ErrorContains(t, w.Close(), "disk is full")
 }
 
+func TestNewPackWriter_SourceTooLong_Refused(t *testing.T) {
+	t.Parallel()
+	_, err := NewPackWriter(&bytes.Buffer{}, newKeys(t), Source{Archive: string(make([]byte, maxSource))})
+	require.ErrorContains(t, err, "at most 65535 are allowed")
+}
+
 func TestAdd_BlockOutOfRange_Refused(t *testing.T) {
 	t.Parallel()
-	w, err := NewPackWriter(&bytes.Buffer{}, newKeys(t))
+	w, err := NewPackWriter(&bytes.Buffer{}, newKeys(t), Source{})
 	require.NoError(t, err)
 	require.ErrorContains(t, w.Close(), "no block")
-	w, err = NewPackWriter(&bytes.Buffer{}, newKeys(t))
+	w, err = NewPackWriter(&bytes.Buffer{}, newKeys(t), Source{})
 	require.NoError(t, err)
 	for _, packed := range []int{0, codec.MaxBlock + 1} {
-		_, err = w.Add(Digest{}, packed, codec.Stored, make([]byte, packed))
+		_, err = w.Add(Origin{}, Digest{}, packed, codec.Stored, make([]byte, packed))
 		require.ErrorContains(t, err, "does not fit", packed)
 	}
 	addBlock(t, w, 0)
 	w.at = MaxPackSize - MaxSealed
 	assert.True(t, w.Full())
-	_, err = w.Add(Digest{}, 1, codec.Stored, []byte{1})
+	_, err = w.Add(Origin{}, Digest{}, 1, codec.Stored, []byte{1})
 	require.ErrorContains(t, err, "does not fit")
 }
 
 func TestClose_ThenAdd_Refused(t *testing.T) {
 	t.Parallel()
-	w, err := NewPackWriter(&bytes.Buffer{}, newKeys(t))
+	w, err := NewPackWriter(&bytes.Buffer{}, newKeys(t), Source{})
 	require.NoError(t, err)
 	addBlock(t, w, 0)
 	require.NoError(t, w.Close())
-	_, err = w.Add(Digest{}, 1, codec.Stored, []byte{1})
+	_, err = w.Add(Origin{}, Digest{}, 1, codec.Stored, []byte{1})
 	require.ErrorContains(t, err, "closed")
 	require.ErrorContains(t, w.Close(), "closed")
 }
@@ -179,14 +188,16 @@ func TestClose_ThenAdd_Refused(t *testing.T) {
 func FuzzReadPack(f *testing.F) {
 	keys := fixedKeys(f)
 	data, ref, blocks := writePack(f, keys, PackName{1}, 2)
-	f.Add(data, encodeTrailer(blocks), blocks[1].end())
-	f.Add(data[:60], encodeTrailer(blocks)[:41], int64(1<<40))
+	entries := []Entry{{Block: blocks[0]}, {Block: blocks[1], Origin: Origin{Volume: 1, Index: 7}}}
+	f.Add(data, encodeTrailer([]byte(`{"archive":"a"}`), entries), blocks[1].end())
+	f.Add(data[:60], encodeTrailer([]byte("{}"), entries)[:49], int64(1<<40))
 	f.Fuzz(func(t *testing.T, object, trailer []byte, end int64) {
-		if _, _, err := read(keys, ref.Name, object); err == nil {
+		if _, err := read(keys, ref.Name, object); err == nil {
 			assert.True(t, bytes.Equal(data[:packHeaderSize], object[:packHeaderSize]))
 		}
-		if got, err := decodeTrailer(trailer, end); err == nil {
-			assert.Equal(t, trailer, encodeTrailer(got))
+		if _, got, err := decodeTrailer(trailer, end); err == nil {
+			size := 2 + int(trailer[0])<<8 + int(trailer[1])
+			assert.Equal(t, trailer, encodeTrailer(trailer[2:size], got))
 		}
 	})
 }

@@ -2,6 +2,7 @@ package format
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"io"
 
 	"github.com/tisnap/tisnap/pkg/archive/codec"
@@ -13,26 +14,35 @@ type PackWriter struct {
 	w      io.Writer
 	pack   *Pack
 	header []byte
-	blocks []Block
+	source []byte
+	blocks []Entry
 	at     int64
 	buf    []byte
 	failed error // after it, nothing more is sealed: an offset is a nonce
 }
 
-// NewPackWriter starts a pack with a new random name.
-func NewPackWriter(w io.Writer, keys *Keyring) (*PackWriter, error) {
+// NewPackWriter starts a pack with a new random name, for blocks of a source.
+func NewPackWriter(w io.Writer, keys *Keyring, source Source) (*PackWriter, error) {
 	var name PackName
 	random(name[:])
-	return newPackWriter(w, keys, name)
+	return newPackWriter(w, keys, source, name)
 }
 
 // newPackWriter must never get a name twice: the pack's key depends on it.
-func newPackWriter(w io.Writer, keys *Keyring, name PackName) (*PackWriter, error) {
+func newPackWriter(w io.Writer, keys *Keyring, source Source, name PackName) (*PackWriter, error) {
 	pack, err := keys.Pack(PackRef{Name: name, Generation: keys.Generation()})
 	if err != nil {
 		return nil, err
 	}
-	p := &PackWriter{w: w, pack: pack, header: keys.header(kindPack, name[:])}
+	text, err := json.Marshal(source)
+	if err == nil && len(text) > maxSource {
+		err = failure.New(failure.Usage, "", "", "its source takes %d bytes, at most %d are allowed", len(text),
+			maxSource)
+	}
+	if err != nil {
+		return nil, failure.Wrap(err, failure.Usage, "start pack", name.Path())
+	}
+	p := &PackWriter{w: w, pack: pack, source: text, header: keys.header(kindPack, name[:])}
 	return p, p.write(p.header)
 }
 
@@ -41,7 +51,7 @@ func (p *PackWriter) Ref() PackRef { return p.pack.ref }
 
 // Size is how many bytes the pack has if it is closed now.
 func (p *PackWriter) Size() int64 {
-	return p.at + int64(len(p.blocks)*recordSize+tagSize+footerSize)
+	return p.at + int64(2+len(p.source)+len(p.blocks)*recordSize+tagSize+footerSize)
 }
 
 // Full reports whether the pack can take no other block.
@@ -50,7 +60,7 @@ func (p *PackWriter) Full() bool {
 }
 
 // Add seals a block of raw bytes with this digest, as its codec packed it, and returns where it is.
-func (p *PackWriter) Add(digest Digest, raw int, id codec.ID, packed []byte) (Block, error) {
+func (p *PackWriter) Add(from Origin, digest Digest, raw int, id codec.ID, packed []byte) (Block, error) {
 	if p.failed != nil {
 		return Block{}, p.failed
 	}
@@ -66,7 +76,7 @@ func (p *PackWriter) Add(digest Digest, raw int, id codec.ID, packed []byte) (Bl
 	if err := p.write(p.buf); err != nil {
 		return Block{}, err
 	}
-	p.blocks = append(p.blocks, b)
+	p.blocks = append(p.blocks, Entry{Block: b, Origin: from})
 	return b, nil
 }
 
@@ -78,7 +88,7 @@ func (p *PackWriter) Close() error {
 	if p.failed != nil {
 		return p.failed
 	}
-	sealed := p.pack.aead.Seal(nil, nonce(p.at), encodeTrailer(p.blocks), p.header)
+	sealed := p.pack.aead.Seal(nil, nonce(p.at), encodeTrailer(p.source, p.blocks), p.header)
 	out := binary.BigEndian.AppendUint32(sealed, uint32(len(sealed))) //nolint:gosec // MaxPackBlocks bounds it
 	if err := p.write(append(out, magic(kindEnd)...)); err != nil {
 		return err

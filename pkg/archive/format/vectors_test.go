@@ -60,14 +60,14 @@ type vectorKey struct {
 func vectorPack(t *testing.T, keys *Keyring) ([]byte, PackRef, []Block, [][]byte) {
 	raws := [][]byte{block(0), block(1), []byte("the last, short block")}
 	var out bytes.Buffer
-	w, err := newPackWriter(&out, keys, PackName{0xaa, 0xbb, 15: 0xff})
+	w, err := newPackWriter(&out, keys, fixedSource(), PackName{0xaa, 0xbb, 15: 0xff})
 	require.NoError(t, err)
 	var blocks []Block
 	for i, level := range []codec.Level{codec.ZstdFastest, codec.S2, codec.None} {
 		e, err := codec.NewEncoder(level)
 		require.NoError(t, err)
 		id, packed := e.Encode(raws[i])
-		b, err := w.Add(sha256.Sum256(raws[i]), len(raws[i]), id, packed)
+		b, err := w.Add(Origin{Index: []uint32{0, 2, 6}[i]}, sha256.Sum256(raws[i]), len(raws[i]), id, packed)
 		require.NoError(t, err)
 		blocks = append(blocks, b)
 	}
@@ -207,6 +207,12 @@ func TestVectors_Repository_IsRead(t *testing.T) {
 	plain, err := s.encode()
 	require.NoError(t, err)
 	assert.Equal(t, v.Segment.Encoded, hex.EncodeToString(plain))
+	c, err := read(keys, s[0].Pack.Name, object(t, s[0].Pack.Name.Path()))
+	require.NoError(t, err)
+	assert.Equal(t, fixedSource(), c.Source)
+	for i, at := range []int{0, 2, 6} {
+		assert.Equal(t, Entry{Block: s[at].Block, Origin: Origin{Index: uint32(at)}}, c.Blocks[i])
+	}
 	d, err := codec.NewDecoder()
 	require.NoError(t, err)
 	volume, sum := make([]byte, v.Volume.Size), NewChecksum()
