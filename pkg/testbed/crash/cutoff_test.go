@@ -147,7 +147,7 @@ func (s *scene) cutOff(ctx context.Context, at string) error {
 	if err := errors.Join(s.awaitOverdue(ctx), s.finishedByAnother(ctx)); err != nil {
 		return err
 	}
-	if err := s.changesNothing(ctx, p, Cell{}, nil); err != nil {
+	if _, err := s.changesNothing(ctx, p, Cell{}, nil); err != nil {
 		return err
 	}
 	return s.verifyResult(ctx)

@@ -98,8 +98,14 @@ func (s *scene) suspended(ctx context.Context, cell Cell, undisturbed result) er
 	if err := errors.Join(s.awaitOverdue(ctx), s.finishedByAnother(ctx)); err != nil {
 		return fmt.Errorf("the second process: %w", err)
 	}
-	if err := s.changesNothing(ctx, p, cell, t.Beside()); err != nil {
+	late, err := s.changesNothing(ctx, p, cell, t.Beside())
+	if err != nil {
 		return err
+	}
+	if late { // what it asked for as it woke is in no manifest, and has to be found by its tags
+		if err := s.succeeds(ctx, "gc", "--yes", "--older-than", "0s", "--delete-rate", "100"); err != nil {
+			return err
+		}
 	}
 	if err := s.makes(ctx, undisturbed); err != nil {
 		return err
@@ -129,11 +135,12 @@ func (s *scene) finishedByAnother(ctx context.Context) error {
 }
 
 // changesNothing continues the process, and proves that it has sent nothing that changes anything, but what was on its way
-// when it was suspended (added). beside are the steps that were under way beside the cell's own.
-func (s *scene) changesNothing(ctx context.Context, p *sleeper, cell Cell, beside []string) error {
+// when it was suspended (added); late reports whether calls of the cell's own kind were. beside are the steps that were
+// under way beside the cell's own.
+func (s *scene) changesNothing(ctx context.Context, p *sleeper, cell Cell, beside []string) (late bool, err error) {
 	before, err := s.records(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	var mu sync.Mutex
 	var points []string
@@ -148,19 +155,20 @@ func (s *scene) changesNothing(ctx context.Context, p *sleeper, cell Cell, besid
 	after, err := s.records(ctx)
 	mu.Lock()
 	defer mu.Unlock()
+	late = slices.ContainsFunc(points, func(point string) bool { return anyStore(point) == cell.Point })
 	changed := added(points, cell, len(beside))
 	switch {
 	case err != nil:
-		return err
+		return late, err
 	case !slices.Contains(cell.mayEnd(), p.code):
-		return errors.Join(fmt.Errorf("the process that was suspended ended with %d", p.code), p.err)
+		return late, errors.Join(fmt.Errorf("the process that was suspended ended with %d", p.code), p.err)
 	case len(changed) > 0:
-		return fmt.Errorf("the process that was suspended, with %v under way beside, has changed something after it had lost its lock: %s",
+		return late, fmt.Errorf("the process that was suspended, with %v under way beside, has changed something after it had lost its lock: %s",
 			beside, strings.Join(changed, ", "))
 	case after != before:
-		return fmt.Errorf("the process that was suspended wrote to the journal: %d records, and %d before", after, before)
+		return late, fmt.Errorf("the process that was suspended wrote to the journal: %d records, and %d before", after, before)
 	}
-	return nil
+	return late, nil
 }
 
 // added are the effects among the points that were not on their way when the process was suspended; nil if all were. A
