@@ -17,8 +17,12 @@ func (s Segment) encode() ([]byte, error) {
 	numbers, ends, last := map[PackRef]int{}, map[int]int64{}, 0
 	for i, run := 0, 0; i < len(s); i++ {
 		p := s[i]
+		if p.State > Saved {
+			return nil, failure.New(failure.Usage, "encode segment", "", "block %d has the unknown state %d", i,
+				p.State)
+		}
 		if run++; i+1 == len(s) || s[i+1].State != p.State {
-			runs = binary.AppendUvarint(runs, uint64(run)<<2|uint64(p.State&3)) //nolint:gosec // at most SegmentBlocks
+			runs = binary.AppendUvarint(runs, uint64(run)<<2|uint64(p.State)) //nolint:gosec // at most SegmentBlocks
 			run = 0
 		}
 		if p.State != Saved {

@@ -147,7 +147,7 @@ func TestOpenSegment_ChangedSwappedOrForeign_Refused(t *testing.T) {
 
 func TestSeal_OutOfRange_Refused(t *testing.T) {
 	t.Parallel()
-	for _, s := range []Segment{nil, make(Segment, SegmentBlocks+1), {{State: Saved}}} {
+	for _, s := range []Segment{nil, make(Segment, SegmentBlocks+1), {{State: Saved}}, {{State: Saved + 1}}} {
 		_, _, err := s.Seal(newKeys(t))
 		require.ErrorContains(t, err, "encode segment")
 	}
