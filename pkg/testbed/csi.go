@@ -4,6 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
@@ -42,6 +47,21 @@ func (c csi) Detach(_ context.Context, v cluster.VolumeID) error {
 	}
 	if err := c.ec2.Detach(v); err != nil {
 		return fmt.Errorf("detach %s: %w", v, err)
+	}
+	return nil
+}
+
+// Modify calls ModifyVolume as anybody would, so that it is among EC2's calls.
+func (c csi) Modify(ctx context.Context, v cluster.VolumeID, sizeGiB int64, _ string) error {
+	form := url.Values{
+		"Action": {"ModifyVolume"}, "Version": {"2016-11-15"}, "VolumeId": {string(v)}, "Size": {strconv.FormatInt(sizeGiB, 10)}, "VolumeType": {"gp3"},
+	}
+	req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(form.Encode()))
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
+	answer := httptest.NewRecorder()
+	c.ec2.ServeHTTP(answer, req)
+	if answer.Code >= http.StatusMultipleChoices {
+		return fmt.Errorf("modify %s: %s", v, answer.Body)
 	}
 	return nil
 }

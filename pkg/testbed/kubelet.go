@@ -29,12 +29,12 @@ type Kubelet struct {
 
 var _ kubetest.Runtime = (*Kubelet)(nil)
 
-// service ends the DNS names of pods and services.
-func (c Config) service() string {
+// domain ends the DNS names of pods and services.
+func (c Config) domain() string {
 	if c.ClusterDomain == "" {
-		return ".svc"
+		return ""
 	}
-	return ".svc." + c.ClusterDomain
+	return "." + c.ClusterDomain
 }
 
 func newKubelet(bed *Testbed, cfg Config) *Kubelet {
@@ -66,7 +66,7 @@ func (k *Kubelet) StartPD(_ context.Context, name cluster.Name, _ int) ([]string
 	cfg := k.cfg.PD
 	cfg.Faults, cfg.TLS = k.cfg.Faults, k.cfg.TLS
 	if k.cfg.DNSNames {
-		cfg.Advertise = name.Name + "-pd." + name.Namespace + k.cfg.service()
+		cfg.Advertise = k.pdHost(name) + k.cfg.domain()
 	}
 	pd, err := pdtest.New(cfg)
 	if err != nil {
@@ -107,7 +107,7 @@ func (k *Kubelet) StartTiKV(ctx context.Context, p kubetest.TiKVPod) error {
 		TLS: k.cfg.TLS,
 	}
 	if k.cfg.DNSNames {
-		cfg.Advertise = p.Pod + "." + p.Cluster.Name + "-tikv-peer." + p.Cluster.Namespace + k.cfg.service()
+		cfg.Advertise = p.Host + k.cfg.domain()
 	}
 	cfg.Options.Static = k.cfg.StaticRegions > 0
 	for _, v := range p.Volumes {
@@ -149,12 +149,16 @@ func (k *Kubelet) replicas(name cluster.Name) int {
 	if total > 0 {
 		return total
 	}
-	tc := k.bed.Objects.Get("tidbclusters", name.Namespace, name.Name)
-	if tc == nil {
-		return 0
+	n := 0
+	for _, group := range k.bed.groups(name, "tikvgroups") {
+		stores, _, _ := unstructured.NestedInt64(group.Object, "spec", "replicas")
+		n += int(stores)
 	}
-	n, _, _ := unstructured.NestedInt64(tc.Object, "spec", "tikv", "replicas")
-	return int(n)
+	if tc := k.bed.Objects.Get("tidbclusters", name.Namespace, name.Name); tc != nil {
+		stores, _, _ := unstructured.NestedInt64(tc.Object, "spec", "tikv", "replicas")
+		n += int(stores)
+	}
+	return n
 }
 
 // StopTiKV kills the store.
@@ -171,6 +175,36 @@ func (k *Kubelet) TiKV(name cluster.Name, pod string) (cluster.StoreID, string, 
 		return 0, "", false, "the cluster has no PD"
 	}
 	return c.store(pod)
+}
+
+// ClusterID is PD's, once the first store has data.
+func (k *Kubelet) ClusterID(name cluster.Name) uint64 {
+	c := k.Cluster(name)
+	if c == nil || !slices.ContainsFunc(c.Stores(), func(s *tikvtest.Store) bool { return len(s.Peers()) > 0 }) {
+		return 0
+	}
+	return c.PD.ClusterID()
+}
+
+// Regions counts a store's.
+func (k *Kubelet) Regions(name cluster.Name, pod string) (leaders, regions int) {
+	c := k.Cluster(name)
+	if c == nil {
+		return 0, 0
+	}
+	c.mu.Lock()
+	s := c.stores[pod]
+	c.mu.Unlock()
+	if s == nil {
+		return 0, 0
+	}
+	peers := s.Peers()
+	for _, p := range peers {
+		if p.Serving {
+			leaders++
+		}
+	}
+	return leaders, len(peers)
 }
 
 // StartTiDB notes how many servers are to run; they answer when every region is served.

@@ -2,13 +2,14 @@ package kubetest
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
 // bindClaims is the binder of claims and volumes: a claim and a volume that name each other, and fit, are
 // bound; a claim whose volume went is Lost; a volume whose claim went is Released and never bound again. A claim that
-// names a volume which is not Available yet waits for the binder's next sync.
+// names a volume which is not Available yet waits for the binder's next sync, or until somebody changes it.
 func (o *Operator) bindClaims() {
 	list, _ := o.store.list(claims, "")
 	o.postpone(list)
@@ -23,7 +24,7 @@ func (o *Operator) bindClaims() {
 			}
 			continue
 		}
-		if o.now().Before(o.unbound[pvc.UID]) {
+		if o.now().Before(o.unbound[pvc.UID].until) {
 			continue
 		}
 		name := pvc.Spec.VolumeName
@@ -42,19 +43,29 @@ func (o *Operator) bindClaims() {
 	}
 }
 
-// postpone notes when the binder comes back to new claims that name a volume which is not Available yet.
+// postpone notes when the binder comes back to claims that name a volume which is not Available yet.
 func (o *Operator) postpone(list []object) {
 	for _, raw := range list {
 		pvc := mustTyped[corev1.PersistentVolumeClaim](raw)
-		if _, seen := o.unbound[pvc.UID]; seen || pvc.Status.Phase == corev1.ClaimBound || pvc.Spec.VolumeName == "" {
+		if pvc.Status.Phase == corev1.ClaimBound || pvc.Spec.VolumeName == "" {
 			continue
 		}
-		o.unbound[pvc.UID] = o.now()
+		if last := o.unbound[pvc.UID]; last.version == pvc.ResourceVersion && o.now().Before(last.until) {
+			continue
+		}
+		next := postponed{version: pvc.ResourceVersion}
 		pv, exists := typed[corev1.PersistentVolume](o.store, volumes, "", pvc.Spec.VolumeName)
 		if !exists || pv.Status.Phase == corev1.VolumePending {
-			o.unbound[pvc.UID] = o.now().Add(o.cfg.BindSync)
+			next.until = o.now().Add(o.cfg.BindSync)
 		}
+		o.unbound[pvc.UID] = next
 	}
+}
+
+// postponed is until when a claim is left alone, unless it has another version.
+type postponed struct {
+	until   time.Time
+	version string
 }
 
 // volumesByClaim maps claims to the volumes that were reserved for them, and marks the released volumes.

@@ -29,6 +29,7 @@ const (
 // boundClaims is what a pod's claims lead to.
 type boundClaims struct {
 	allExist bool
+	reserved bool // one names a volume that it is not bound to: no other one is made for it
 	volumes  []PodVolume
 	pvs      []corev1.PersistentVolume
 }
@@ -47,6 +48,7 @@ func (o *Operator) podClaims(spec clusterSpec, obj *corev1.Pod) (found boundClai
 		}
 		pv, exists := typed[corev1.PersistentVolume](o.store, volumes, "", pvc.Spec.VolumeName)
 		if pvc.Status.Phase != corev1.ClaimBound || !exists || pv.Spec.CSI == nil {
+			found.reserved = found.reserved || pvc.Spec.VolumeName != ""
 			if missing == "" {
 				missing = "pod has unbound immediate PersistentVolumeClaims"
 			}
@@ -67,27 +69,29 @@ func (o *Operator) ensureClaims(spec clusterSpec, pod string) {
 		if _, exists := o.store.get(claims, spec.name.Namespace, name); exists {
 			continue
 		}
-		mode := corev1.PersistentVolumeFilesystem
 		labels := spec.labels("tikv")
 		labels[podNameLabel] = pod
-		o.create(claims, &corev1.PersistentVolumeClaim{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
-			ObjectMeta: metav1.ObjectMeta{
-				Name: name, Namespace: spec.name.Namespace, Labels: labels,
-				Annotations: map[string]string{
-					podNameLabel: pod,
-					"volume.beta.kubernetes.io/storage-provisioner": ebsDriver,
-					"volume.kubernetes.io/storage-provisioner":      ebsDriver,
-				},
-				Finalizers: []string{"kubernetes.io/pvc-protection"},
-			},
-			Spec: corev1.PersistentVolumeClaimSpec{
-				AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-				StorageClassName: &t.class, VolumeMode: &mode,
-				Resources: corev1.VolumeResourceRequirements{Requests: storage(t.sizeGiB)},
-			},
-			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
-		})
+		o.create(claims, t.newClaim(metav1.ObjectMeta{
+			Name: name, Namespace: spec.name.Namespace, Labels: labels, Annotations: map[string]string{podNameLabel: pod},
+		}))
+	}
+}
+
+// newClaim is a claim from the template, with what Kubernetes adds to it.
+func (t volumeTemplate) newClaim(m metav1.ObjectMeta) *corev1.PersistentVolumeClaim {
+	mode := corev1.PersistentVolumeFilesystem
+	m.Finalizers = []string{"kubernetes.io/pvc-protection"}
+	annotate(&m, "volume.beta.kubernetes.io/storage-provisioner", ebsDriver)
+	annotate(&m, "volume.kubernetes.io/storage-provisioner", ebsDriver)
+	return &corev1.PersistentVolumeClaim{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: m,
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			StorageClassName: &t.class, VolumeMode: &mode,
+			Resources: corev1.VolumeResourceRequirements{Requests: storage(t.sizeGiB)},
+		},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
 	}
 }
 
@@ -111,7 +115,12 @@ func (o *Operator) provision(ctx context.Context, spec clusterSpec, pod string, 
 		if err != nil {
 			return fmt.Errorf("failed to provision volume with StorageClass %q: %w", t.class, err)
 		}
-		o.create(volumes, provisionedVolume(&pvc, pvName, id, zone, t))
+		pv := provisionedVolume(&pvc, pvName, id, zone, t)
+		if spec.core { // it labels pods and claims alone
+			pv.Labels = nil
+			delete(pv.Annotations, podNameLabel)
+		}
+		o.create(volumes, pv)
 		modify(o.store, claims, pvc.Namespace, pvc.Name, func(c *corev1.PersistentVolumeClaim) {
 			c.Annotations[selectedNode] = node.Name
 		})

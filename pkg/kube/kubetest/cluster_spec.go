@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,6 +39,8 @@ type clusterSpec struct {
 	// reclaim is the policy that the Operator gives to bound volumes.
 	reclaim string
 	tls     bool
+	secrets string // what the names of its TLS secrets begin with
+	core    bool   // it is of Operator 2.x
 }
 
 // volumeTemplate is a volume that each TiKV pod has.
@@ -55,7 +58,7 @@ func (t volumeTemplate) claim(pod string) string { return t.name + "-" + pod }
 func parseCluster(o object) (clusterSpec, error) {
 	m := meta(o)
 	s := clusterSpec{
-		name: cluster.Name{Namespace: m.GetNamespace(), Name: m.GetName()}, uid: m.GetUID(),
+		name: cluster.Name{Namespace: m.GetNamespace(), Name: m.GetName()}, uid: m.GetUID(), secrets: m.GetName(),
 		images: map[string]string{"discovery": "pingcap/tidb-operator:v1.6.6"}, // the Operator's own
 	}
 	// As TidbCluster.GetInstanceName does: Helm and Argo CD set the label on the TidbCluster.
@@ -129,6 +132,15 @@ func (s clusterSpec) ordinals() []int {
 
 func (s clusterSpec) pod(component string, ordinal int) string {
 	return fmt.Sprintf("%s-%s-%d", s.name.Name, component, ordinal)
+}
+
+// host is the DNS name that a store is known by.
+func (s clusterSpec) host(pod *corev1.Pod) string {
+	host := pod.Name + "." + pod.Spec.Subdomain + "." + pod.Namespace
+	if s.core {
+		return host
+	}
+	return host + ".svc"
 }
 
 // labels are those that the Operator gives to a component's objects.

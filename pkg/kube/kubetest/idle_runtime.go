@@ -19,6 +19,7 @@ type IdleRuntime struct {
 	tidb    map[cluster.Name]int
 	pd      map[cluster.Name]int
 	unready map[string]string
+	regions map[string][2]int // leaders and regions
 }
 
 // StartPD returns made-up URLs.
@@ -86,6 +87,34 @@ func (r *IdleRuntime) SetUnready(namespace, pod, reason string) {
 		r.unready = map[string]string{}
 	}
 	r.unready[namespace+"/"+pod] = reason
+}
+
+// SetRegions says how many regions a store has and leads; without it none.
+func (r *IdleRuntime) SetRegions(namespace, pod string, leaders, regions int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.regions == nil {
+		r.regions = map[string][2]int{}
+	}
+	r.regions[namespace+"/"+pod] = [2]int{leaders, regions}
+}
+
+// Regions is what SetRegions said.
+func (r *IdleRuntime) Regions(name cluster.Name, pod string) (leaders, regions int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.regions[name.Namespace+"/"+pod]
+	return n[0], n[1]
+}
+
+// ClusterID is the same for all clusters, once a store runs.
+func (r *IdleRuntime) ClusterID(cluster.Name) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.starts) == 0 {
+		return 0
+	}
+	return 7100000000000000001
 }
 
 // StartTiDB notes the servers as ready.

@@ -17,6 +17,7 @@ type MemoryDisks struct {
 	attached  map[cluster.VolumeID]cluster.InstanceID
 	pending   map[cluster.VolumeID]bool
 	made      int
+	modified  []cluster.VolumeID
 }
 
 // AddInstance says which zone an instance is in.
@@ -80,6 +81,21 @@ func (d *MemoryDisks) Detach(_ context.Context, v cluster.VolumeID) error {
 	defer d.mu.Unlock()
 	delete(d.attached, v)
 	return nil
+}
+
+// Modify notes the volume.
+func (d *MemoryDisks) Modify(_ context.Context, v cluster.VolumeID, _ int64, _ string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.modified = append(d.modified, v)
+	return nil
+}
+
+// Modified lists the volumes that were modified, as often as they were.
+func (d *MemoryDisks) Modified() []cluster.VolumeID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]cluster.VolumeID(nil), d.modified...)
 }
 
 // Delete forgets a volume that is not attached.

@@ -29,6 +29,8 @@ type OperatorConfig struct {
 	// Poll is how often processes are polled; default 1 s, and never more often than each 20 ms of real time, or than each
 	// 200 ms where nothing changes.
 	Poll time.Duration
+	// Logf takes what Operator 2.x says in its log alone, each line once; nil drops it.
+	Logf func(format string, args ...any)
 }
 
 // Operator is the stand-in for TiDB Operator and for the controllers, the scheduler, the kubelet and the
@@ -45,14 +47,16 @@ type Operator struct {
 
 	// Only the goroutine of Run touches what follows.
 	clusters map[cluster.Name]*clusterState
-	unbound  map[types.UID]time.Time // claims that the binder comes back to, and when
+	unbound  map[types.UID]postponed // claims that the binder comes back to
 	attached map[cluster.VolumeID]attachment
-	volumeMu sync.Mutex // attached is also written by jobs
+	said     map[string]bool // what has been logged
+	volumeMu sync.Mutex      // attached is also written by jobs
 }
 
 // clusterState is what the Operator remembers of a cluster besides the objects.
 type clusterState struct {
 	uid   types.UID
+	core  bool        // of Operator 2.x: last, goneAt and made are for the other
 	last  clusterSpec // as it was last seen
 	pd    component
 	tidb  component
@@ -87,8 +91,9 @@ func NewOperator(objects *Objects, runtime Runtime, disks Disks, cfg OperatorCon
 		objects: objects, store: objects.state, runtime: runtime, disks: disks, cfg: cfg,
 		wake:     make(chan struct{}, 1),
 		clusters: map[cluster.Name]*clusterState{},
-		unbound:  map[types.UID]time.Time{},
+		unbound:  map[types.UID]postponed{},
 		attached: map[cluster.VolumeID]attachment{},
+		said:     map[string]bool{},
 	}
 }
 
@@ -122,9 +127,14 @@ func (o *Operator) reconcile(ctx context.Context) {
 		state.last = spec
 		o.reconcileCluster(ctx, state, spec)
 	}
+	o.reconcileCore(ctx, present)
 	for name, state := range o.clusters {
-		if !present[name] {
+		switch {
+		case present[name]:
+		case !state.core:
 			o.tearDown(ctx, name, state)
+		case o.ended(ctx, name, state):
+			o.forget(name, state)
 		}
 	}
 	o.collectUnknown()
@@ -168,17 +178,23 @@ func (o *Operator) tearDown(ctx context.Context, name cluster.Name, c *clusterSt
 	} else {
 		o.collect(c.last)
 	}
+	if o.ended(ctx, name, c) && (!o.now().Before(c.goneAt.Add(o.cfg.Collect)) || !o.setLives(c.last)) {
+		o.forget(name, c)
+	}
+}
+
+// ended stops the stores of a cluster, and reports whether all have ended and no volume is attached any more.
+func (o *Operator) ended(ctx context.Context, name cluster.Name, c *clusterState) bool {
 	for pod, p := range c.pods {
 		if o.stopped(ctx, name, p) {
 			delete(c.pods, pod)
 		}
 	}
-	if len(c.pods) > 0 || !o.detached(ctx, c, name, "") || c.pd.running() || c.tidb.running() || c.made.running() {
-		return
-	}
-	if o.now().Before(c.goneAt.Add(o.cfg.Collect)) && o.setLives(c.last) {
-		return
-	}
+	return len(c.pods) == 0 && o.detached(ctx, c, name, "") && !c.pd.running() && !c.tidb.running() && !c.made.running()
+}
+
+// forget stops what is left of a cluster.
+func (o *Operator) forget(name cluster.Name, c *clusterState) {
 	if c.tidb.started || c.tidb.job != nil {
 		o.runtime.StopTiDB(name)
 	}

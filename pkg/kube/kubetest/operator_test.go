@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,18 +22,39 @@ type operatorLab struct {
 	server  *kubetest.Server
 	runtime *kubetest.IdleRuntime
 	disks   *kubetest.MemoryDisks
+	log     *lines
+}
+
+// lines are those of a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) add(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintf(&l.text, format+"\n", args...)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // newOperatorLab runs an Operator over a server that nobody connects to.
 func newOperatorLab(t *testing.T, zones ...cluster.Zone) operatorLab {
 	t.Helper()
-	l := operatorLab{server: kubetest.New(kubetest.Config{}), runtime: &kubetest.IdleRuntime{}, disks: &kubetest.MemoryDisks{}}
+	l := operatorLab{server: kubetest.New(kubetest.Config{}), runtime: &kubetest.IdleRuntime{}, disks: &kubetest.MemoryDisks{}, log: &lines{}}
 	for i, zone := range zones {
 		instance := cluster.InstanceID(fmt.Sprintf("i-%d", i))
 		require.NoError(t, l.server.AddNode(fmt.Sprintf("node-%d", i), instance, zone))
 		l.disks.AddInstance(instance, zone)
 	}
-	operator := kubetest.NewOperator(l.server.Objects, l.runtime, l.disks, kubetest.OperatorConfig{Retry: 10 * time.Millisecond, Poll: 10 * time.Millisecond})
+	operator := kubetest.NewOperator(l.server.Objects, l.runtime, l.disks, kubetest.OperatorConfig{
+		Retry: 10 * time.Millisecond, Poll: 10 * time.Millisecond, Logf: l.log.add,
+	})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

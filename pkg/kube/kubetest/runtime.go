@@ -19,6 +19,10 @@ type Runtime interface {
 	// TiKV reports how a store is doing: the id that it registered with PD (0 before), its address, and
 	// whether it is ready; if not, why.
 	TiKV(name cluster.Name, pod string) (id cluster.StoreID, address string, ready bool, reason string)
+	// ClusterID is that of the cluster in PD, 0 before it is bootstrapped.
+	ClusterID(name cluster.Name) uint64
+	// Regions is how many regions a store has, and how many of these it leads.
+	Regions(name cluster.Name, pod string) (leaders, regions int)
 	StartTiDB(ctx context.Context, name cluster.Name, replicas int) error
 	// TiDBReady is how many TiDB servers answer.
 	TiDBReady(name cluster.Name) int
@@ -33,6 +37,8 @@ type TiKVPod struct {
 	// Recovery is spec.recoveryMode at the time of the start.
 	Recovery bool
 	Volumes  []PodVolume
+	// Host is its DNS name in the Kubernetes cluster, without that one's domain.
+	Host string
 }
 
 // PodVolume is an attached volume of a pod.
@@ -49,6 +55,8 @@ type Disks interface {
 	// Attach fails, as EC2 does, if the volume is not available or not in the instance's zone.
 	Attach(ctx context.Context, v cluster.VolumeID, i cluster.InstanceID) error
 	Detach(ctx context.Context, v cluster.VolumeID) error
+	// Modify gives a volume the size and what the class says, by EC2's ModifyVolume.
+	Modify(ctx context.Context, v cluster.VolumeID, sizeGiB int64, class string) error
 	// Delete fails while the volume is attached; one that does not exist is no error.
 	Delete(ctx context.Context, v cluster.VolumeID) error
 	// Zone is "" for a volume that does not exist.

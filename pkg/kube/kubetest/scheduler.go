@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// pickNode chooses the node for a TiKV pod: one that its bound volumes can be attached to, with the fewest
+// pickNode chooses the node for a TiKV pod: one that it selects and its bound volumes can be attached to, with the fewest
 // TiKV pods, in the zone with the fewest. Without any it says why, as the scheduler does.
-func (o *Operator) pickNode(spec clusterSpec, bound boundClaims) (name, why string) {
+func (o *Operator) pickNode(spec clusterSpec, obj *corev1.Pod, bound boundClaims) (name, why string) {
 	perNode, perZone := map[string]int{}, map[string]int{}
 	list, _ := o.store.list(nodes, "")
 	zoneOf := map[string]string{}
@@ -20,7 +21,7 @@ func (o *Operator) pickNode(spec clusterSpec, bound boundClaims) (name, why stri
 	for _, raw := range list {
 		n := mustTyped[corev1.Node](raw)
 		zoneOf[n.Name] = n.Labels[zoneLabel]
-		if !n.Spec.Unschedulable {
+		if !n.Spec.Unschedulable && labels.SelectorFromSet(obj.Spec.NodeSelector).Matches(labels.Set(n.Labels)) {
 			candidates = append(candidates, n)
 		}
 	}

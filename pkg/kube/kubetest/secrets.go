@@ -7,12 +7,12 @@ import (
 )
 
 // missingSecret says, in the kubelet's words, that a pod's TLS secret does not exist; "" if it does or none is needed.
-// Secrets are looked up by the name of the cluster itself: a copy needs its own.
+// Secrets are looked up by the name of the cluster itself, or with Operator 2.x by the group's: a copy needs its own.
 func (o *Operator) missingSecret(spec clusterSpec, component string) string {
 	if !spec.tls {
 		return ""
 	}
-	name := fmt.Sprintf("%s-%s-cluster-secret", spec.name.Name, component)
+	name := fmt.Sprintf("%s-%s-cluster-secret", spec.secrets, component)
 	if _, exists := o.store.get("secrets", spec.name.Namespace, name); exists {
 		return ""
 	}

@@ -57,16 +57,8 @@ func (o *Operator) reconcileTiKV(ctx context.Context, c *clusterState, spec clus
 }
 
 func (o *Operator) reconcilePod(ctx context.Context, c *clusterState, spec clusterSpec, ordinal int, name string) {
-	p := c.pods[name]
-	obj, exists := typed[corev1.Pod](o.store, pods, spec.name.Namespace, name)
-	if p != nil && (!exists || obj.UID != p.uid) {
-		if !o.stopped(ctx, spec.name, p) {
-			return
-		}
-		delete(c.pods, name)
-		p = nil
-	}
-	if o.objects.controlled && !exists {
+	obj, exists, ended := o.current(ctx, c, spec.name, name)
+	if !ended || o.objects.controlled && !exists {
 		return // its StatefulSet makes it
 	}
 	if !spec.recovery && !o.objects.controlled {
@@ -75,19 +67,37 @@ func (o *Operator) reconcilePod(ctx context.Context, c *clusterState, spec clust
 	if !exists {
 		obj = o.createTiKVPod(spec, name, ordinal)
 	}
+	o.runPod(ctx, c, spec, ordinal, &obj)
+}
+
+// current is the pod of that name. ended is false while the process of an earlier one of the name runs.
+func (o *Operator) current(ctx context.Context, c *clusterState, of cluster.Name, name string) (obj corev1.Pod, exists, ended bool) {
+	obj, exists = typed[corev1.Pod](o.store, pods, of.Namespace, name)
+	if p := c.pods[name]; p != nil && (!exists || obj.UID != p.uid) {
+		if !o.stopped(ctx, of, p) {
+			return obj, exists, false
+		}
+		delete(c.pods, name)
+	}
+	return obj, exists, true
+}
+
+// runPod takes a pod that exists one step further.
+func (o *Operator) runPod(ctx context.Context, c *clusterState, spec clusterSpec, ordinal int, obj *corev1.Pod) {
+	p := c.pods[obj.Name]
 	if p == nil {
 		p = &podState{uid: obj.UID}
-		c.pods[name] = p
+		c.pods[obj.Name] = p
 	}
 	if p.job.running() {
 		return
 	}
-	o.takeResult(p, &obj)
+	o.takeResult(p, obj)
 	switch p.stage {
 	case waiting:
-		o.admit(ctx, p, spec, ordinal, &obj)
+		o.admit(ctx, p, spec, ordinal, obj)
 	case running:
-		o.observe(p, spec, &obj)
+		o.observe(p, spec, obj)
 	case claiming, starting, stopping: // a job is at it
 	}
 }
@@ -133,12 +143,12 @@ func (o *Operator) admit(ctx context.Context, p *podState, spec clusterSpec, ord
 		return
 	}
 	bound, missing := o.podClaims(spec, obj)
-	if missing != "" && (spec.recovery || !bound.allExist) {
+	if missing != "" && (spec.recovery || !bound.allExist || bound.reserved) {
 		o.unschedulable(p, obj, missing)
 		return
 	}
 	if obj.Spec.NodeName == "" {
-		node, why := o.pickNode(spec, bound)
+		node, why := o.pickNode(spec, obj, bound)
 		if node == "" {
 			o.unschedulable(p, obj, why)
 			return
@@ -160,7 +170,7 @@ func (o *Operator) admit(ctx context.Context, p *podState, spec clusterSpec, ord
 		o.podEvent(obj, "FailedMount", why)
 		return
 	}
-	p.process = TiKVPod{Cluster: spec.name, Pod: obj.Name, Ordinal: ordinal, Recovery: spec.recovery, Volumes: bound.volumes}
+	p.process = TiKVPod{Cluster: spec.name, Pod: obj.Name, Ordinal: ordinal, Recovery: spec.recovery, Volumes: bound.volumes, Host: spec.host(obj)}
 	process := p.process
 	p.stage = starting
 	p.job = o.start(ctx, func(ctx context.Context) error { return o.launch(ctx, process, &node) })
@@ -192,7 +202,7 @@ func (o *Operator) observe(p *podState, spec clusterSpec, obj *corev1.Pod) {
 		return
 	}
 	p.ready, p.storeID = ready, id
-	if ready && id != 0 {
+	if ready && id != 0 && !spec.core {
 		o.labelStore(spec, obj, id)
 	}
 	o.setPodRunning(obj.Namespace, obj.Name, ready, reason, p.restarts)
