@@ -14,7 +14,7 @@ func archiveGuards() []Mutant {
 			"= 7.8 //", "= 0.0 //",
 			"TestEncode_Auto_LosesNoRatio"),
 		in("pkg/archive/format/pack.go", "a block is given back as one of another digest, codec or length", asItWas,
-			"	return append(binary.BigEndian.AppendUint32(aad, b.Raw), byte(b.Codec))", "	return aad[:0]",
+			"	return append(binary.BigEndian.AppendUint32(aad, b.Raw), byte(b.Codec))", "	return append(binary.BigEndian.AppendUint32(aad, b.Raw), byte(b.Codec))[:0]",
 			"TestOpen_ChangedOrMoved_Refused"),
 		in("pkg/archive/format/pack_write.go", "a block is sealed at an offset, and so by a nonce, that was used", onlyForReaders,
 			"	if p.failed != nil {\n		return Block{}, p.failed\n", "	if false {\n		return Block{}, p.failed\n",
