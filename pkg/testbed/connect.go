@@ -10,11 +10,15 @@ import (
 
 // connectPod connects to a port of a pod's process, as a port forward does: one of another pod refuses.
 func (t *Testbed) connectPod(ctx context.Context, namespace, pod string, port int) (net.Conn, error) {
+	labels := map[string]string{}
+	if o := t.Objects.Get("pods", namespace, pod); o != nil {
+		labels = o.GetLabels()
+	}
 	for _, c := range t.Nodes.all() {
-		if c.Name.Namespace != namespace || !strings.HasPrefix(pod, c.Name.Name+"-") {
+		if c.Name.Namespace != namespace || !strings.HasPrefix(pod, c.Name.Name+"-") && labels["pingcap.com/cluster"] != c.Name.Name {
 			continue
 		}
-		for _, address := range c.addresses(pod) {
+		for _, address := range c.addresses(pod, labels["app.kubernetes.io/component"]) {
 			if _, has, err := net.SplitHostPort(address); err == nil && has == strconv.Itoa(port) {
 				return new(net.Dialer).DialContext(ctx, "tcp", address)
 			}
@@ -24,8 +28,8 @@ func (t *Testbed) connectPod(ctx context.Context, namespace, pod string, port in
 }
 
 // addresses are those of the process in a pod; none if none runs.
-func (c *Cluster) addresses(pod string) []string {
-	if strings.HasPrefix(pod, c.Name.Name+"-pd-") {
+func (c *Cluster) addresses(pod, component string) []string {
+	if component == "pd" {
 		return c.PD.Addrs()
 	}
 	c.mu.Lock()

@@ -1,6 +1,8 @@
 package testbed
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -15,6 +17,20 @@ func (t *Testbed) groups(name cluster.Name, resource string) []*unstructured.Uns
 		}
 	}
 	return found
+}
+
+// allInstances reports whether every TiKV of a cluster's groups is known to PD, and the Cluster has an address of PD.
+func (t *Testbed) allInstances(name cluster.Name) bool {
+	o := t.Objects.Get("clusters", name.Namespace, name.Name)
+	if o == nil {
+		return false
+	}
+	pd, _, _ := unstructured.NestedString(o.Object, "status", "pd")
+	stores := t.groups(name, "tikvs")
+	return pd != "" && len(stores) > 0 && len(stores) == t.Nodes.replicas(name) && !slices.ContainsFunc(stores, func(o *unstructured.Unstructured) bool {
+		id, _, _ := unstructured.NestedString(o.Object, "status", "id")
+		return id == ""
+	})
 }
 
 // pdHost is the DNS name of PD's service, without the domain of the Kubernetes cluster.

@@ -40,6 +40,8 @@ type Config struct {
 	// the place of the stand-in's API server and controllers.
 	Kubeconfig string
 	Nodes      int
+	// Operator is the generation of TiDB Operator that makes CreateCluster's clusters, 1 or 2; 0 is 1. Both run.
+	Operator int
 	// Scale makes EC2's and the Operator's time run so many times as fast; leases of PD and TiKV stay real.
 	Scale  float64
 	Seed   int64
@@ -137,7 +139,7 @@ func (t *Testbed) startKubernetes(ctx context.Context) error {
 		runtime = cfg.Runtime(runtime)
 	}
 	operator := kubetest.NewOperator(t.Objects, runtime, csi{t.EC2, cfg.Faults}, kubetest.OperatorConfig{
-		Clock: t.clock, PodStart: cfg.PodStart, Resync: cfg.Resync, Collect: cfg.Collect, Poll: 200 * time.Millisecond,
+		Clock: t.clock, PodStart: cfg.PodStart, Resync: cfg.Resync, Collect: cfg.Collect, Poll: 200 * time.Millisecond, Logf: cfg.Logf,
 	})
 	t.wg.Go(func() { operator.Run(ctx) })
 	return nil

@@ -3,6 +3,7 @@ package testbed
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,13 +18,21 @@ import (
 // poll is how often the testbed looks at its own state.
 const poll = 20 * time.Millisecond
 
-// CreateCluster makes a TidbCluster of stores with two volumes each and waits until TiDB is up.
+// CreateCluster makes a cluster of stores with two volumes each and waits until TiDB is up. With Operator 2.x the stores are
+// of two groups, if there are several.
 func (t *Testbed) CreateCluster(ctx context.Context, name cluster.Name, stores int) (*Cluster, error) {
-	tc := kubetest.NewTidbCluster(kubetest.ClusterOptions{
+	opts := kubetest.ClusterOptions{
 		Name: name, PD: 1, TiKV: stores, TiDB: 1, Version: "v8.5.0", SizeGiB: 100, RaftLogVolume: true, TLS: t.cfg.TLS != nil,
-	})
-	if err := t.Objects.Put(tc); err != nil {
-		return nil, err
+		TiKVGroups: min(stores, 2),
+	}
+	objects := []*unstructured.Unstructured{kubetest.NewTidbCluster(opts)}
+	if t.cfg.Operator == 2 {
+		objects = kubetest.NewCoreCluster(opts)
+	}
+	for _, o := range objects {
+		if err := t.Objects.Put(o); err != nil {
+			return nil, err
+		}
 	}
 	return t.AwaitCluster(ctx, name)
 }
@@ -44,7 +53,7 @@ func (t *Testbed) AwaitCluster(ctx context.Context, name cluster.Name) (*Cluster
 func (t *Testbed) allStores(name cluster.Name) bool {
 	tc := t.Objects.Get("tidbclusters", name.Namespace, name.Name)
 	if tc == nil {
-		return false
+		return t.allInstances(name)
 	}
 	want, _, _ := unstructured.NestedInt64(tc.Object, "spec", "tikv", "replicas")
 	known, _, _ := unstructured.NestedMap(tc.Object, "status", "tikv", "stores")
@@ -56,21 +65,23 @@ func (c *Cluster) SplitAt(ctx context.Context, keys ...[]byte) error {
 	return tikvtest.SplitAt(ctx, c.Stores(), keys...)
 }
 
-// DestroyCluster deletes the TidbCluster, its claims and PVs, and then its volumes: what is left of it are
-// the snapshots. It returns the number of volumes deleted.
+// DestroyCluster deletes the TidbCluster, or the Cluster of Operator 2.x, its claims and PVs, and then its volumes: what is
+// left of it are the snapshots. It returns the number of volumes deleted.
 func (t *Testbed) DestroyCluster(ctx context.Context, name cluster.Name) (int, error) {
-	volumes := t.volumesOf(name)
-	if err := t.remove(ctx, "tidbclusters", name.Namespace, name.Name); err != nil {
-		return 0, err
+	volumes, owned := t.volumesOf(name), t.claimsOf(name)
+	for _, resource := range []string{"tidbclusters", "clusters"} {
+		if t.Objects.Get(resource, name.Namespace, name.Name) == nil {
+			continue
+		}
+		if err := t.remove(ctx, resource, name.Namespace, name.Name); err != nil {
+			return 0, err
+		}
 	}
 	err := wait.Until(ctx, wait.Every(poll), func() (bool, error) { return t.Nodes.Cluster(name) == nil && t.detached(volumes), nil })
 	if err != nil {
 		return 0, fmt.Errorf("wait until cluster %s is gone: %w", name, err)
 	}
-	for _, pvc := range t.Objects.List("persistentvolumeclaims", name.Namespace) {
-		if pvc.GetLabels()["app.kubernetes.io/instance"] != name.Name {
-			continue
-		}
+	for _, pvc := range owned {
 		volume, _, _ := unstructured.NestedString(pvc.Object, "spec", "volumeName")
 		if err := t.removeClaim(ctx, pvc, volume); err != nil {
 			return 0, err
@@ -100,13 +111,17 @@ func (t *Testbed) removeClaim(ctx context.Context, pvc *unstructured.Unstructure
 	return nil
 }
 
+// claimsOf lists the claims of a cluster.
+func (t *Testbed) claimsOf(name cluster.Name) []*unstructured.Unstructured {
+	return slices.DeleteFunc(t.Objects.List("persistentvolumeclaims", name.Namespace), func(pvc *unstructured.Unstructured) bool {
+		return pvc.GetLabels()["app.kubernetes.io/instance"] != name.Name
+	})
+}
+
 // volumesOf lists the EBS volumes that the cluster's claims are bound to.
 func (t *Testbed) volumesOf(name cluster.Name) []cluster.VolumeID {
 	var out []cluster.VolumeID
-	for _, pvc := range t.Objects.List("persistentvolumeclaims", name.Namespace) {
-		if pvc.GetLabels()["app.kubernetes.io/instance"] != name.Name {
-			continue
-		}
+	for _, pvc := range t.claimsOf(name) {
 		volume, _, _ := unstructured.NestedString(pvc.Object, "spec", "volumeName")
 		if pv := t.Objects.Get("persistentvolumes", "", volume); pv != nil {
 			handle, _, _ := unstructured.NestedString(pv.Object, "spec", "csi", "volumeHandle")

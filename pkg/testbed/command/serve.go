@@ -25,6 +25,7 @@ type serveFlags struct {
 	scale                   float64
 	faults                  []string
 	forTime                 time.Duration
+	operator                string
 }
 
 func serveCommand() *cobra.Command {
@@ -46,6 +47,10 @@ Faults are given as POSITION:POINT[:CODE][@N][xTIMES], for example
 	fl.StringVar(&f.dir, "dir", "", "folder for the kubeconfig (default: a temporary one)")
 	fl.StringVar(&f.cluster, "cluster", "tidb/prod", "cluster to make; empty makes none")
 	fl.IntVar(&f.stores, "stores", 3, "TiKV stores")
+	fl.StringVar(&f.operator, "operator", "1", "generation of TiDB Operator that makes the cluster: 1 or 2")
+	_ = cmd.RegisterFlagCompletionFunc("operator", cobra.FixedCompletions([]string{
+		"1\tTidbCluster", "2\tCluster with its groups",
+	}, cobra.ShellCompDirectiveNoFileComp))
 	fl.IntVar(&f.nodes, "nodes", 6, "nodes of the Kubernetes cluster")
 	fl.IntVar(&f.accounts, "accounts", 10_000, "accounts of the transfers; 0 makes no load")
 	fl.IntVar(&f.regions, "regions", 60, "regions that the accounts are split into")
@@ -57,6 +62,10 @@ Faults are given as POSITION:POINT[:CODE][@N][xTIMES], for example
 }
 
 func serve(ctx context.Context, out io.Writer, f serveFlags) error {
+	generations := map[string]int{"1": 1, "2": 2}
+	if generations[f.operator] == 0 {
+		return fmt.Errorf("--operator %q: must be 1 or 2", f.operator)
+	}
 	if f.forTime > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, f.forTime)
@@ -82,7 +91,7 @@ func serve(ctx context.Context, out io.Writer, f serveFlags) error {
 	}
 	bed, err := testbed.Start(context.WithoutCancel(ctx), testbed.Config{
 		Dir: f.dir, Nodes: f.nodes, Scale: f.scale, TiKVScale: f.scale, Seed: time.Now().UnixNano(), Faults: plan,
-		PodStart: testbed.RealPodStart, Resync: testbed.RealResync,
+		Operator: generations[f.operator], PodStart: testbed.RealPodStart, Resync: testbed.RealResync,
 	})
 	if err != nil {
 		return err

@@ -19,13 +19,46 @@ import (
 // Who evaluates the line that serve prints can use the cluster at once.
 func TestServe_PrintsItsLineOnceTheClusterIsUsable(t *testing.T) {
 	t.Parallel()
+	for operator, stores := range map[string]func(*testing.T, dynamic.Interface) int{"1": storesOfTidbCluster, "2": storesOfCluster} {
+		t.Run("operator "+operator, func(t *testing.T) {
+			t.Parallel()
+			serveUntilUsable(t, operator, stores)
+		})
+	}
+}
+
+func storesOfTidbCluster(t *testing.T, client dynamic.Interface) int {
+	t.Helper()
+	tc, err := client.Resource(schema.GroupVersionResource{Group: "pingcap.com", Version: "v1alpha1", Resource: "tidbclusters"}).
+		Namespace("tidb").Get(t.Context(), "prod", metav1.GetOptions{})
+	require.NoError(t, err)
+	stores, _, err := unstructured.NestedMap(tc.Object, "status", "tikv", "stores")
+	require.NoError(t, err)
+	return len(stores)
+}
+
+func storesOfCluster(t *testing.T, client dynamic.Interface) int {
+	t.Helper()
+	list, err := client.Resource(schema.GroupVersionResource{Group: "core.pingcap.com", Version: "v1alpha1", Resource: "tikvs"}).
+		Namespace("tidb").List(t.Context(), metav1.ListOptions{LabelSelector: "pingcap.com/cluster=prod"})
+	require.NoError(t, err)
+	return len(list.Items)
+}
+
+func TestServe_OperatorThatThereIsNot_IsRefused(t *testing.T) {
+	t.Parallel()
+	require.ErrorContains(t, serve(t.Context(), io.Discard, serveFlags{operator: "3"}), "must be 1 or 2")
+}
+
+func serveUntilUsable(t *testing.T, operator string, stores func(*testing.T, dynamic.Interface) int) {
+	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	read, write := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
 		err := serve(ctx, write, serveFlags{
-			dir: t.TempDir(), cluster: "tidb/prod", stores: 3, nodes: 3, accounts: 20, regions: 4, clients: 1, scale: 100,
+			dir: t.TempDir(), cluster: "tidb/prod", stores: 3, nodes: 3, accounts: 20, regions: 4, clients: 1, scale: 100, operator: operator,
 		})
 		_ = write.CloseWithError(err)
 		done <- err
@@ -40,12 +73,7 @@ func TestServe_PrintsItsLineOnceTheClusterIsUsable(t *testing.T) {
 	require.NoError(t, err)
 	client, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
-	tc, err := client.Resource(schema.GroupVersionResource{Group: "pingcap.com", Version: "v1alpha1", Resource: "tidbclusters"}).
-		Namespace("tidb").Get(ctx, "prod", metav1.GetOptions{})
-	require.NoError(t, err)
-	stores, _, err := unstructured.NestedMap(tc.Object, "status", "tikv", "stores")
-	require.NoError(t, err)
-	require.Len(t, stores, 3)
+	require.Equal(t, 3, stores(t, client))
 	stop()
 	for lines.Scan() { // until it ends
 	}
