@@ -51,6 +51,8 @@ func outcomes() map[string]outcome {
 		"KMS.DisabledException": {failure.Denied, "enable the bucket's KMS key"},
 		"KMS.NotFoundException": {failure.Denied, "restore the bucket's KMS key"},
 
+		"InvalidRange": {failure.Corrupt, ""},
+
 		"PreconditionFailed":         {failure.Conflict, ""},
 		"ConditionalRequestConflict": {failure.Conflict, ""},
 

@@ -47,7 +47,7 @@ func TestExplainS3_Code_HasAKind(t *testing.T) {
 		"PermanentRedirect": failure.Usage, "AuthorizationHeaderMalformed": failure.Usage,
 		"InvalidBucketName": failure.Usage, "KeyTooLongError": failure.Usage, "EntityTooLarge": failure.Usage,
 		"InvalidArgument": failure.Usage, "InvalidRequest": failure.Usage, "MethodNotAllowed": failure.Usage,
-		"NotImplemented": failure.Usage, "InvalidObjectState": failure.Unready,
+		"NotImplemented": failure.Usage, "InvalidObjectState": failure.Unready, "InvalidRange": failure.Corrupt,
 		"BadDigest": failure.Unknown, "XAmzContentSHA256Mismatch": failure.Unknown, "IncompleteBody": failure.Unknown,
 		"InternalError": failure.Unknown,
 	}

@@ -108,6 +108,38 @@ func (f *fileStore) Get(ctx context.Context, key string) ([]byte, Version, error
 	return body, versionOf(body), nil
 }
 
+// GetRange implements Store.
+func (f *fileStore) GetRange(ctx context.Context, key string, offset, length int64) ([]byte, error) {
+	if err := errors.Join(CheckKey(key), checkRange(key, offset, length)); err != nil {
+		return nil, err
+	}
+	body, err := f.readRange(ctx, f.path(key), offset, length)
+	return body, explainFile(ctx, err, "get object", key)
+}
+
+func (f *fileStore) readRange(ctx context.Context, path string, offset, length int64) (body []byte, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fs.ErrNotExist // a folder of keys is not a key
+	case info.Size() < offset+length:
+		return nil, endsBefore(path, offset+length)
+	}
+	body = make([]byte, length)
+	_, err = file.ReadAt(body, offset)
+	return body, err
+}
+
 // List implements Store. It reads every listed file for its version.
 func (f *fileStore) List(ctx context.Context, prefix string) ([]Object, error) {
 	return f.ListAfter(ctx, prefix, "")

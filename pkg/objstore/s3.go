@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -122,11 +123,47 @@ func (o PutOptions) apply(in *s3.PutObjectInput) {
 
 // Get implements Store.
 func (s *s3Store) Get(ctx context.Context, key string) ([]byte, Version, error) {
+	return s.read(ctx, key, &s3.GetObjectInput{ChecksumMode: types.ChecksumModeEnabled})
+}
+
+// GetRange implements Store. S3 has no checksums of ranges.
+func (s *s3Store) GetRange(ctx context.Context, key string, offset, length int64) ([]byte, error) {
+	if err := checkRange(key, offset, length); err != nil {
+		return nil, err
+	}
+	body, _, err := s.read(ctx, key, &s3.GetObjectInput{
+		Range: aws.String(fmt.Sprintf("bytes=%d-%d", offset, offset+length-1)),
+	})
+	if err == nil && int64(len(body)) != length {
+		err = endsBefore(s.call("get object", "", key).target(), offset+length)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return body, nil
+}
+
+// endsBefore is the error for an object that is shorter than a range of it.
+func endsBefore(target string, end int64) error {
+	return failure.New(failure.Corrupt, "get object", target, "it ends before byte %d", end)
+}
+
+// checkRange refuses ranges that no object has.
+func checkRange(key string, offset, length int64) error {
+	if offset < 0 || length <= 0 || offset > math.MaxInt64-length {
+		return failure.New(failure.Usage, "get object", key, "no range: %d bytes from %d", length, offset)
+	}
+	return nil
+}
+
+// read makes the request of an object again if its body was at fault.
+func (s *s3Store) read(ctx context.Context, key string, in *s3.GetObjectInput) ([]byte, Version, error) {
 	if err := CheckKey(key); err != nil {
 		return nil, "", err
 	}
+	in.Bucket, in.Key = aws.String(s.bucket), aws.String(s.prefix+key)
 	for try := 1; ; try++ {
-		body, version, again, err := s.get(ctx, key)
+		body, version, again, err := s.get(ctx, in)
 		if err == nil {
 			return body, version, nil
 		}
@@ -138,10 +175,10 @@ func (s *s3Store) Get(ctx context.Context, key string) ([]byte, Version, error) 
 }
 
 // get reads once; again is true if the body was at fault.
-func (s *s3Store) get(ctx context.Context, key string) (body []byte, version Version, again bool, err error) {
-	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{
-		Bucket: aws.String(s.bucket), Key: aws.String(s.prefix + key), ChecksumMode: types.ChecksumModeEnabled,
-	})
+func (s *s3Store) get(
+	ctx context.Context, in *s3.GetObjectInput,
+) (body []byte, version Version, again bool, err error) {
+	out, err := s.client.GetObject(ctx, in)
 	if err != nil {
 		return nil, "", false, err
 	}

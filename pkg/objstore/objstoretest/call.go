@@ -112,6 +112,8 @@ func (e *s3Error) write(w http.ResponseWriter, c *call) {
 // statusOf is the HTTP status that S3 sends with a code; 500 for one that it does not have.
 func statusOf(code string) int {
 	switch code {
+	case "InvalidRange":
+		return http.StatusRequestedRangeNotSatisfiable
 	case "NoSuchKey", "NoSuchBucket", "NotFound", "NoSuchLifecycleConfiguration", "ObjectLockConfigurationNotFoundError":
 		return http.StatusNotFound
 	case "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "RequestTimeTooSkewed", "AllAccessDisabled":

@@ -94,6 +94,20 @@ func (m *Memory) Get(ctx context.Context, key string) ([]byte, objstore.Version,
 	return bytes.Clone(o.body), objstore.Version(o.etag), nil
 }
 
+// GetRange implements objstore.Store.
+func (m *Memory) GetRange(ctx context.Context, key string, offset, length int64) ([]byte, error) {
+	body, _, err := m.Get(ctx, key)
+	switch {
+	case err != nil:
+		return nil, err
+	case offset < 0 || length <= 0:
+		return nil, failure.New(failure.Usage, "get object", key, "no range")
+	case int64(len(body))-length < offset:
+		return nil, failure.New(failure.Corrupt, "get object", key, "it is shorter")
+	}
+	return body[offset : offset+length], nil
+}
+
 // List implements objstore.Store.
 func (m *Memory) List(ctx context.Context, prefix string) ([]objstore.Object, error) {
 	return m.ListAfter(ctx, prefix, "")

@@ -3,6 +3,7 @@ package objstoretest
 import (
 	"bytes"
 	"encoding/xml"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -80,6 +81,10 @@ func (s *Server) getObject(c *call) (func(http.ResponseWriter), *s3Error) {
 		return nil, &s3Error{code: "NoSuchKey", message: "The specified key does not exist."}
 	}
 	body := o.body
+	first := -1
+	if _, err := fmt.Sscanf(c.r.Header.Get("Range"), "bytes=%d-", &first); err == nil && first >= len(body) {
+		return nil, &s3Error{code: "InvalidRange", message: "The requested range is not satisfiable"}
+	}
 	if c.corrupt && len(body) > 0 {
 		body = bytes.Clone(body)
 		body[len(body)/2] ^= 1

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +33,7 @@ func Run(t *testing.T, open New) {
 		"Replace_Counter_LosesNoIncrement":  counter,
 		"Get_Missing_IsNotFound":            getMissing,
 		"Get_Content_IsExact":               contents,
+		"GetRange_Within_IsExact":           getRange,
 		"List_Prefix_IsSortedAndWhole":      list,
 		"ListAfter_BeginsBehindIt":          listAfter,
 		"List_AgreesWithGet":                listVersions,
@@ -83,6 +85,38 @@ func createExisting(t *testing.T, s objstore.Store) {
 		kind(t, failure.Conflict, err)
 	}
 	requireBody(t, s, "a", "one")
+}
+
+func getRange(t *testing.T, s objstore.Store) {
+	create(t, s, "a/b", "0123456789")
+	create(t, s, "empty", "")
+	for _, row := range []struct {
+		key            string
+		offset, length int64
+		want           string
+		kind           failure.Kind
+	}{
+		{"a/b", 0, 10, "0123456789", 0},
+		{"a/b", 3, 4, "3456", 0},
+		{"a/b", 9, 1, "9", 0},
+		{"a/b", 9, 2, "", failure.Corrupt},
+		{"a/b", 10, 1, "", failure.Corrupt},
+		{"a/b", math.MaxInt64 - 1, 1, "", failure.Corrupt},
+		{"empty", 0, 1, "", failure.Corrupt},
+		{"a", 0, 1, "", failure.NotFound},
+		{"a/b", 3, 0, "", failure.Usage},
+		{"a/b", -1, 1, "", failure.Usage},
+	} {
+		t.Run(fmt.Sprintf("%d bytes of %s from %d", row.length, row.key, row.offset), func(t *testing.T) {
+			body, err := s.GetRange(t.Context(), row.key, row.offset, row.length)
+			if row.kind != 0 {
+				kind(t, row.kind, err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, row.want, string(body))
+		})
+	}
 }
 
 // race runs n at once and returns how many succeeded; all others have to be Conflict.
