@@ -14,6 +14,9 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
+// RealTime returns the clock of real time.
+func RealTime() Clock { return realClock{} }
+
 type realClock struct{}
 
 func (realClock) Now() time.Time { return time.Now() }

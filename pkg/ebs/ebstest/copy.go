@@ -8,8 +8,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// copiedVolume is the source volume that EC2 reports for a copy.
-const copiedVolume = cluster.VolumeID("vol-ffffffff")
+// NoVolume is the source volume that EC2 reports for a copy.
+const NoVolume = cluster.VolumeID("vol-ffffffff")
 
 type copySnapshotAnswer struct {
 	XMLName xml.Name `xml:"CopySnapshotResponse"`
@@ -51,7 +51,7 @@ func (s *Server) copySnapshot(req request) (any, error) {
 		return nil, err
 	}
 	p := &snapshot{
-		id: cluster.SnapshotID(s.newID("snap")), volume: copiedVolume, image: source.image, spec: source.spec,
+		id: cluster.SnapshotID(s.newID("snap")), volume: NoVolume, image: source.image, spec: source.spec,
 		fullBytes: source.fullBytes, encrypted: source.encrypted || req.flag("Encrypted"), kmsKey: source.kmsKey,
 		description: req.text("Description"), tags: tags, set: &set{}, copied: true,
 		startedAt: now, visibleAt: now.Add(s.draw(s.rules.Invisible)),

@@ -65,8 +65,12 @@ func (a action) service() string {
 	}
 }
 
-// ServeHTTP answers one call of the query protocol, or of Service Quotas or KMS.
+// ServeHTTP answers one call of the query protocol, of Service Quotas or KMS, or of the EBS direct APIs.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.direct != nil && IsDirect(r) {
+		s.direct.ServeHTTP(w, r)
+		return
+	}
 	if strings.HasPrefix(r.Header.Get("X-Amz-Target"), quotaTarget) {
 		s.serveQuotas(w, r)
 		return

@@ -18,6 +18,7 @@ type Server struct {
 	cfg   Config
 	rules Rules
 
+	direct   http.Handler // of the EBS direct APIs; nil for none
 	http     *http.Server
 	listener net.Listener
 	cancel   context.CancelFunc

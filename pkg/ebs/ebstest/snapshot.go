@@ -34,6 +34,8 @@ type snapshot struct {
 	deleted                          bool
 
 	copied   bool // by CopySnapshot
+	unsealed bool // of Writable
+	idleAt   time.Time // when an unsealed one turns to error
 	lock     *lock
 	fast     map[cluster.Zone]*fastRestore
 	forced   ebs.SnapshotState // that EC2 reports, whatever is true; "" is the true one
@@ -44,7 +46,7 @@ func (p *snapshot) state(now time.Time) ebs.SnapshotState {
 	switch {
 	case p.forced != "":
 		return p.forced
-	case p.set.failed:
+	case p.set.failed || (p.unsealed && !now.Before(p.idleAt)):
 		return ebs.SnapshotError
 	case now.Before(p.completeAt) || p.frozen():
 		return ebs.SnapshotPending
@@ -71,6 +73,9 @@ func (p *snapshot) visible(now time.Time) bool { return !p.deleted && !now.Befor
 // busy reports whether the snapshot counts against the limits of pending ones: deleting it does not free
 // its place before its time, and a failed one keeps its place until it is deleted.
 func (p *snapshot) busy(now time.Time) bool {
+	if p.unsealed {
+		return !p.deleted
+	}
 	return !p.copied && (now.Before(p.completeAt) || ((p.set.failed || p.frozen()) && !p.deleted))
 }
 

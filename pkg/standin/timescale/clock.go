@@ -4,13 +4,15 @@ package timescale
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
-// Clock maps real to virtual time. The zero value runs at real speed. It is immutable.
+// Clock maps real to virtual time. The zero value runs at real speed. Its copies are the same clock.
 type Clock struct {
 	start  time.Time
 	factor float64
+	ahead  *atomic.Int64 // by Advance; nil for the zero value
 }
 
 // New starts a clock that agrees with real time now and runs factor times as fast; factor must be positive.
@@ -18,7 +20,7 @@ func New(factor float64) Clock {
 	if factor <= 0 {
 		factor = 1
 	}
-	return Clock{start: time.Now(), factor: factor}
+	return Clock{start: time.Now(), factor: factor, ahead: &atomic.Int64{}}
 }
 
 // Factor is how many virtual seconds pass in a real one.
@@ -32,9 +34,23 @@ func (c Clock) Factor() float64 {
 // Now is the virtual time.
 func (c Clock) Now() time.Time {
 	if c.factor == 0 || c.factor == 1 {
-		return time.Now()
+		return time.Now().Add(c.jumped())
 	}
-	return c.start.Add(time.Duration(float64(time.Since(c.start)) * c.factor))
+	return c.start.Add(time.Duration(float64(time.Since(c.start))*c.factor) + c.jumped())
+}
+
+// Advance jumps d ahead, at once. Whoever sleeps does not notice. The zero value does not jump.
+func (c Clock) Advance(d time.Duration) {
+	if c.ahead != nil {
+		c.ahead.Add(int64(d))
+	}
+}
+
+func (c Clock) jumped() time.Duration {
+	if c.ahead == nil {
+		return 0
+	}
+	return time.Duration(c.ahead.Load())
 }
 
 // Real is the real duration in which d of virtual time passes.
@@ -44,10 +60,10 @@ func (c Clock) Real(d time.Duration) time.Duration {
 
 // Wall is the real time at which the clock shows t.
 func (c Clock) Wall(t time.Time) time.Time {
-	if c.factor == 0 || c.factor == 1 || t.IsZero() {
+	if c.factor == 0 || t.IsZero() {
 		return t
 	}
-	return c.start.Add(c.Real(t.Sub(c.start)))
+	return c.start.Add(c.Real(t.Sub(c.start) - c.jumped()))
 }
 
 // Sleep waits for d of virtual time or until ctx ends.

@@ -37,3 +37,14 @@ func TestSleep_ContextEnds_ReturnsItsError(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, timescale.New(1).Sleep(ctx, time.Hour), context.Canceled)
 }
+
+func TestAdvance_AllCopies_Jump(t *testing.T) {
+	t.Parallel()
+	for _, factor := range []float64{1, 100} {
+		c := timescale.New(factor)
+		same, before := c, c.Now()
+		c.Advance(time.Hour)
+		assert.GreaterOrEqual(t, same.Now().Sub(before), time.Hour)
+		assert.WithinDuration(t, time.Now(), same.Wall(same.Now()), time.Minute)
+	}
+}
