@@ -14,6 +14,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
+	"github.com/tisnap/tisnap/pkg/ebsdirect/ebsdirecttest"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
@@ -107,6 +108,7 @@ func Start(ctx context.Context, cfg Config) (*Testbed, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	t := &Testbed{cfg: cfg, cancel: cancel, clock: timescale.New(cfg.Scale)}
 	t.EC2 = ebstest.New(ebstest.Config{Region: Region, Clock: t.clock, Faults: cfg.Faults, Rules: cfg.Rules, Seed: uint64(cfg.Seed)}) //nolint:gosec // any bits will do
+	ebsdirecttest.New(t.EC2, ebsdirecttest.Config{Clock: t.clock, Faults: cfg.Faults})
 	t.S3 = objstoretest.New(objstoretest.Config{Faults: cfg.Faults, Points: objectPoints})
 	t.S3.CreateBucket(Bucket)
 	t.aws = httptest.NewServer(http.HandlerFunc(t.serveAWS))
@@ -187,8 +189,13 @@ func (t *Testbed) Close() {
 	t.EC2.Close()
 }
 
-// serveAWS is the one endpoint of AWS_ENDPOINT_URL: EC2 and STS are form posts to /, all else is S3.
+// serveAWS is the one endpoint of AWS_ENDPOINT_URL: EC2 and STS are form posts to /, the EBS direct APIs are signed for
+// them, all else is S3.
 func (t *Testbed) serveAWS(w http.ResponseWriter, r *http.Request) {
+	if ebstest.IsDirect(r) {
+		t.EC2.ServeHTTP(w, r)
+		return
+	}
 	if r.Method == http.MethodPost && r.URL.Path == "/" && r.URL.RawQuery == "" {
 		start := time.Now()
 		t.EC2.ServeHTTP(w, r)

@@ -1,0 +1,104 @@
+package ebsdirect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	sdk "github.com/aws/aws-sdk-go-v2/service/ebs"
+	"github.com/aws/smithy-go/logging"
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/sdkhttp"
+)
+
+// Config selects the account and region. Empty fields are resolved by the SDK's chain, as in package ebs.
+type Config struct {
+	Region   string // as ebs.Client has it
+	Endpoint string // custom URL
+	Profile  string // of the shared configuration files
+	// Limits are those of the account; the zero value is AWS's defaults.
+	Limits Limits
+	// AnswerTimeout is how long one try waits for its answer; 0 is 30 s.
+	AnswerTimeout time.Duration
+	Log           *zap.Logger // of the SDK's warnings; nil drops them
+	Clock         ebs.Clock   // nil is real time
+}
+
+// Client talks to the EBS direct APIs. It is a Source and a Target, and safe for concurrent use: have up to MaxInFlight
+// calls at a time, the governor sends as many as help. Close it when it is no longer used.
+type Client struct {
+	api       *sdk.Client
+	transport *http.Transport
+	clock     ebs.Clock
+	timeout   time.Duration
+	governor  *governor
+	page      int32 // blocks in a page of a list
+}
+
+var (
+	_ Source = (*Client)(nil)
+	_ Target = (*Client)(nil)
+)
+
+// Open resolves region and credentials and returns a client. It contacts AWS only as far as the SDK requires.
+func Open(ctx context.Context, c Config) (*Client, error) {
+	log := c.Log
+	if log == nil {
+		log = zap.NewNop()
+	}
+	options := []func(*config.LoadOptions) error{
+		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }), // only call.go retries
+		config.WithLogger(logging.LoggerFunc(func(_ logging.Classification, format string, v ...any) {
+			log.Warn("aws sdk: " + fmt.Sprintf(format, v...))
+		})),
+	}
+	if c.Region != "" {
+		options = append(options, config.WithRegion(c.Region))
+	}
+	if c.Profile != "" {
+		options = append(options, config.WithSharedConfigProfile(c.Profile))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, options...)
+	if err != nil {
+		return nil, failure.Wrap(err, failure.Usage, "load aws configuration", "")
+	}
+	if cfg.Region == "" {
+		return nil, failure.New(failure.Usage, "find aws region", "", "no region configured").
+			WithHint("set --region or AWS_REGION")
+	}
+	if c.Endpoint != "" {
+		cfg.BaseEndpoint = aws.String(c.Endpoint)
+	}
+	return newClient(cfg, c), nil
+}
+
+func newClient(cfg aws.Config, c Config) *Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // net/http documents the type
+	if buildable, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
+		transport = buildable.GetTransport() // has AWS_CA_BUNDLE's certificates
+	}
+	transport.MaxIdleConnsPerHost = MaxInFlight // else most calls would need a TLS handshake
+	transport.MaxIdleConns = MaxInFlight
+	cfg.HTTPClient = &http.Client{Transport: sdkhttp.Wrap(transport)}
+	if c.Clock == nil {
+		c.Clock = ebs.RealTime()
+	}
+	return &Client{
+		api: sdk.NewFromConfig(cfg), transport: transport, clock: c.Clock,
+		timeout: cmp.Or(c.AnswerTimeout, 30*time.Second), governor: newGovernor(c.Clock, c.Limits), page: maxPage,
+	}
+}
+
+// Close closes idle connections. It does not end calls in flight.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// Stats are the calls that were answered or refused so far, repeated ones included.
+func (c *Client) Stats() Stats { return c.governor.stats() }
