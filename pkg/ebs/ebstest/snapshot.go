@@ -33,8 +33,8 @@ type snapshot struct {
 	startedAt, visibleAt, completeAt time.Time
 	deleted                          bool
 
-	copied   bool // by CopySnapshot
-	unsealed bool // of Writable
+	copied   bool      // by CopySnapshot
+	unsealed bool      // of Writable
 	idleAt   time.Time // when an unsealed one turns to error
 	lock     *lock
 	fast     map[cluster.Zone]*fastRestore
