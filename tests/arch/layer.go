@@ -37,7 +37,7 @@ func layers() [][]string {
 		{"kube/kubeerr", "kube/runmark"},
 		{"kube/forward", "kube/operator1"},
 		{"ebs", "objstore", "pd", "tikv", "kube"},
-		{"kube/kubetest", "ebsdirect"},
+		{"kube/kubetest", "ebsdirect", "archive/repository"},
 		{"earlyapply", "marks", "phase"},
 		{"catalog", "runlock", "journal", "storage"},
 		{"hold", "runs", "runner"},

@@ -7,6 +7,9 @@ func archiveGuards() []Mutant {
 		onlyForReaders = "an archive says nothing to who has no key"
 	)
 	return []Mutant{
+		in("pkg/archive/repository/repository.go", "a segment is taken for sound because there is one of its name", asItWas,
+			"		_, err = r.Segment(ctx, name)\n	}\n	return name", "		err = nil\n	}\n	return name",
+			"TestPutSegment_ExistingOneIsDamaged_Refused"),
 		in("pkg/archive/codec/decode.go", "a block that is too short is given back", asItWas,
 			"	if err == nil && n != len(block) {", "	if false {",
 			"TestDecode_WrongLength_Refused"),

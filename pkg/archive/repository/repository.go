@@ -1,0 +1,148 @@
+package repository
+
+import (
+	"context"
+	"strings"
+
+	"filippo.io/age"
+
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
+)
+
+// DefaultPackSize is the size at which a pack is closed, if init sets no other.
+const DefaultPackSize = 32 << 20
+
+// Repository is an unlocked repository. It is safe for concurrent use.
+type Repository struct {
+	store    objstore.Store
+	keys     *format.Keyring
+	settings format.Settings
+}
+
+// Init creates a repository whose newest key the slots have. The storage must honour conditional writes, which the
+// caller proves (storage.Prove). A repository that is there already is a Conflict, and stays unchanged.
+func Init(
+	ctx context.Context, store objstore.Store, keys *format.Keyring, slots []format.Slot, settings format.Settings,
+) (*Repository, error) {
+	if settings.PackSize < format.MaxSealed || settings.PackSize > format.MaxPackSize/2 {
+		return nil, failure.New(failure.Usage, "create repository", store.URL(), "packs of %d bytes are not %d to %d",
+			settings.PackSize, format.MaxSealed, format.MaxPackSize/2)
+	}
+	text, err := format.EncodeRepository(keys, slots, settings)
+	if err != nil {
+		return nil, err
+	}
+	switch _, err := store.Create(ctx, format.RepositoryPath, text); {
+	case failure.Is(err, failure.Conflict):
+		return nil, failure.New(failure.Conflict, "create repository", store.URL(), "there is one already").
+			WithHint("use it, or create one below another prefix")
+	case err != nil:
+		return nil, failure.Annotate(err, "create repository", store.URL())
+	}
+	return &Repository{store: store, keys: keys, settings: settings}, nil
+}
+
+// Open unlocks the repository in a storage by any of the identities. A storage without one is NotFound; identities of
+// none of its key slots are Denied.
+func Open(ctx context.Context, store objstore.Store, identities ...age.Identity) (*Repository, error) {
+	text, _, err := store.Get(ctx, format.RepositoryPath)
+	if failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" {
+		return nil, failure.New(failure.NotFound, "open repository", store.URL(), "there is no %s",
+			format.RepositoryPath).WithHint("create it with: tisnap archive init --repo %s", store.URL())
+	}
+	if err != nil {
+		return nil, failure.Annotate(err, "open repository", store.URL())
+	}
+	r, err := format.DecodeRepository(text)
+	if err != nil {
+		return nil, failure.Annotate(err, "open repository", store.URL())
+	}
+	keys, err := r.Unlock(identities...)
+	if err != nil {
+		return nil, failure.Annotate(err, "open repository", store.URL())
+	}
+	return &Repository{store: store, keys: keys, settings: r.Settings}, nil
+}
+
+// ID is the repository's id, which commits to its key: a client that knows another one at this URL must not continue.
+func (r *Repository) ID() format.RepositoryID { return r.keys.Repository() }
+
+// Keys are the repository's.
+func (r *Repository) Keys() *format.Keyring { return r.keys }
+
+// Settings are those that init chose.
+func (r *Repository) Settings() format.Settings { return r.settings }
+
+// PutPack writes a closed pack. Its name is random, so that an object of this name is a Conflict that is not to be
+// repeated: the pack of another write of the same bytes, or a foreign one.
+func (r *Repository) PutPack(ctx context.Context, name format.PackName, pack []byte) error {
+	_, err := r.store.Create(ctx, name.Path(), pack)
+	return failure.Annotate(err, "write pack", name.String())
+}
+
+// PutSegment writes a map segment, and returns its name. A segment of the same content is read and checked instead.
+func (r *Repository) PutSegment(ctx context.Context, s format.Segment) (format.SegmentName, error) {
+	name, object, err := s.Seal(r.keys)
+	if err != nil {
+		return name, err
+	}
+	_, err = r.store.Create(ctx, name.Path(), object)
+	if failure.Is(err, failure.Conflict) {
+		_, err = r.Segment(ctx, name)
+	}
+	return name, failure.Annotate(err, "write segment", name.String())
+}
+
+// Segment reads a map segment.
+func (r *Repository) Segment(ctx context.Context, name format.SegmentName) (format.Segment, error) {
+	object, _, err := r.store.Get(ctx, name.Path())
+	if err != nil {
+		return nil, failure.Annotate(err, "read segment", name.String())
+	}
+	return format.OpenSegment(r.keys, name, object)
+}
+
+// Commit writes an archive, which makes it one: all that it refers to is written. An id that is taken is a Conflict.
+func (r *Repository) Commit(ctx context.Context, id string, a *format.Archive) error {
+	path, err := format.ArchivePath(id)
+	if err != nil {
+		return err
+	}
+	object, err := a.Seal(r.keys, id)
+	if err != nil {
+		return err
+	}
+	_, err = r.store.Create(ctx, path, object)
+	return failure.Annotate(err, "commit archive", id)
+}
+
+// Archive reads an archive.
+func (r *Repository) Archive(ctx context.Context, id string) (*format.Archive, error) {
+	path, err := format.ArchivePath(id)
+	if err != nil {
+		return nil, err
+	}
+	object, _, err := r.store.Get(ctx, path)
+	if err != nil {
+		return nil, failure.Annotate(err, "read archive", id)
+	}
+	return format.OpenArchive(r.keys, id, object)
+}
+
+// Archives lists the ids of all archives, sorted. Objects that cannot be one's are left out.
+func (r *Repository) Archives(ctx context.Context) ([]string, error) {
+	objects, err := r.store.List(ctx, format.ArchivePrefix)
+	if err != nil {
+		return nil, failure.Annotate(err, "list archives", r.store.URL())
+	}
+	var ids []string
+	for _, o := range objects {
+		id := strings.TrimPrefix(o.Key, format.ArchivePrefix)
+		if path, err := format.ArchivePath(id); err == nil && path == o.Key {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}

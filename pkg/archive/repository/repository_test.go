@@ -1,0 +1,230 @@
+package repository_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"filippo.io/age"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/archive/codec"
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/repository"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+)
+
+// lab is a repository in memory, with the reads of ranges counted.
+type lab struct {
+	*repository.Repository
+	store *counted
+	owner *age.X25519Identity
+}
+
+type counted struct {
+	*objstoretest.Memory
+	mu     sync.Mutex
+	ranges []int64
+}
+
+func (c *counted) GetRange(ctx context.Context, key string, offset, length int64) ([]byte, error) {
+	c.mu.Lock()
+	c.ranges = append(c.ranges, length)
+	c.mu.Unlock()
+	return c.Memory.GetRange(ctx, key, offset, length)
+}
+
+func initIn(t *testing.T, store objstore.Store) (*repository.Repository, *age.X25519Identity, error) {
+	t.Helper()
+	owner, err := age.GenerateX25519Identity()
+	require.NoError(t, err)
+	keys, err := format.NewKeyring()
+	require.NoError(t, err)
+	slot, err := keys.AgeSlot("owner", owner.Recipient().String(), owner.Recipient())
+	require.NoError(t, err)
+	r, err := repository.Init(t.Context(), store, keys, []format.Slot{slot},
+		format.Settings{PackSize: repository.DefaultPackSize})
+	return r, owner, err
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	store := &counted{Memory: objstoretest.NewMemory(nil)}
+	r, owner, err := initIn(t, store)
+	require.NoError(t, err)
+	return &lab{r, store, owner}
+}
+
+// blocks are incompressible, and the last one is short.
+func blocks(n int) [][]byte {
+	random := rand.NewChaCha8([32]byte{byte(n)})
+	out := make([][]byte, n)
+	for i := range out {
+		out[i] = make([]byte, codec.MaxBlock)
+		_, _ = random.Read(out[i])
+	}
+	out[n-1] = out[n-1][:1000]
+	return out
+}
+
+// put writes the blocks in packs of so many, and returns their map: before each pack comes a block of zeros.
+func (l *lab) put(t *testing.T, all [][]byte, perPack int) (s format.Segment) {
+	t.Helper()
+	for part := range slices.Chunk(all, perPack) {
+		s = append(s, format.Place{State: format.Zero})
+		var out bytes.Buffer
+		w, err := format.NewPackWriter(&out, l.Keys(), format.Source{Archive: "nightly"})
+		require.NoError(t, err)
+		for _, raw := range part {
+			b, err := w.Add(format.Origin{}, sha256.Sum256(raw), len(raw), codec.Stored, raw)
+			require.NoError(t, err)
+			s = append(s, format.Place{State: format.Saved, Pack: w.Ref(), Block: b})
+		}
+		require.NoError(t, w.Close())
+		require.NoError(t, l.PutPack(t.Context(), w.Ref().Name, out.Bytes()))
+	}
+	return s
+}
+
+// read returns the blocks of a segment by their index.
+func (l *lab) read(t *testing.T, s format.Segment) (map[int][]byte, error) {
+	t.Helper()
+	var mu sync.Mutex
+	got := map[int][]byte{}
+	err := l.ReadBlocks(t.Context(), s, 4, func(_ context.Context, index int, block []byte) error {
+		mu.Lock()
+		defer mu.Unlock()
+		got[index] = bytes.Clone(block)
+		return nil
+	})
+	return got, err
+}
+
+func TestRepository_ArchiveOfAVolume_IsGivenBack(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	all := blocks(40)
+	s := l.put(t, all, 20)
+	name, err := l.PutSegment(t.Context(), s)
+	require.NoError(t, err)
+	again, err := l.PutSegment(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, name, again, "archives share it")
+	archive := &format.Archive{Backup: "nightly", Manifest: format.NewManifest(nil), Stores: []format.Store{{
+		ID: 1, Volumes: []format.Volume{{
+			Role: "data", Size: int64(len(s)-1)*codec.MaxBlock + 1000, Segments: []format.SegmentName{name},
+			Counts: format.Counts{Saved: 40, Zero: 2},
+		}},
+	}}}
+	require.NoError(t, l.Commit(t.Context(), "nightly-1", archive))
+	require.True(t, failure.Is(l.Commit(t.Context(), "nightly-1", archive), failure.Conflict), "no archive is replaced")
+
+	other, err := repository.Open(t.Context(), l.store, l.owner)
+	require.NoError(t, err)
+	require.Equal(t, l.ID(), other.ID())
+	ids, err := other.Archives(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"nightly-1"}, ids)
+	read, err := other.Archive(t.Context(), "nightly-1")
+	require.NoError(t, err)
+	found, err := other.Segment(t.Context(), read.Stores[0].Volumes[0].Segments[0])
+	require.NoError(t, err)
+	l.Repository = other
+	got, err := l.read(t, found)
+	require.NoError(t, err)
+	require.Len(t, got, len(all))
+	for i, index := range slices.Sorted(maps.Keys(got)) {
+		require.True(t, bytes.Equal(all[i], got[index]), "block %d", i)
+	}
+}
+
+// A restore makes few requests: a range has all blocks that follow each other, up to 8 MiB.
+func TestReadBlocks_ConsecutiveBlocks_AreOneRequest(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	s := l.put(t, blocks(40), 20)
+	_, err := l.read(t, s)
+	require.NoError(t, err)
+	require.Len(t, l.store.ranges, 4, "two for each pack of 10 MiB")
+	require.LessOrEqual(t, slices.Max(l.store.ranges), int64(8<<20))
+	l.store.ranges = nil
+	_, err = l.read(t, slices.Concat(s[1:3], s[18:20])) // the blocks between are farther than a read in vain pays
+	require.NoError(t, err)
+	require.Len(t, l.store.ranges, 2)
+}
+
+func TestReadBlocks_Damage_IsNeverGivenBack(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(pack []byte) []byte{
+		"a flipped bit":      func(pack []byte) []byte { pack[3*codec.MaxBlock] ^= 1; return pack },
+		"truncated":          func(pack []byte) []byte { return pack[:3*codec.MaxBlock] },
+		"another repository": func(pack []byte) []byte { return make([]byte, len(pack)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			all := blocks(4)
+			s := l.put(t, all, 4)
+			key := s[1].Pack.Name.Path()
+			pack, version, err := l.store.Get(t.Context(), key)
+			require.NoError(t, err)
+			_, err = l.store.Replace(t.Context(), key, damage(pack), version)
+			require.NoError(t, err)
+			got, err := l.read(t, s)
+			require.True(t, failure.Is(err, failure.Corrupt), "%v", err)
+			require.ErrorContains(t, err, s[1].Pack.Name.String(), "it is named")
+			for index, block := range got {
+				require.True(t, bytes.Equal(all[index-1], block), "block %d is not what was written", index)
+			}
+		})
+	}
+}
+
+// A segment that is there already is not believed to be sound for its name.
+func TestPutSegment_ExistingOneIsDamaged_Refused(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	s := l.put(t, blocks(2), 2)
+	name, err := l.PutSegment(t.Context(), s)
+	require.NoError(t, err)
+	object, version, err := l.store.Get(t.Context(), name.Path())
+	require.NoError(t, err)
+	object[len(object)-1] ^= 1
+	_, err = l.store.Replace(t.Context(), name.Path(), object, version)
+	require.NoError(t, err)
+	_, err = l.PutSegment(t.Context(), s)
+	require.True(t, failure.Is(err, failure.Corrupt), "%v", err)
+}
+
+func TestInitAndOpen_WrongStorageOrKey_AreRefused(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	_, _, err := initIn(t, l.store)
+	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
+	stranger, err := age.GenerateX25519Identity()
+	require.NoError(t, err)
+	_, err = repository.Open(t.Context(), l.store, stranger)
+	require.True(t, failure.Is(err, failure.Denied), "%v", err)
+	_, err = repository.Open(t.Context(), objstoretest.NewMemory(nil), l.owner)
+	require.True(t, failure.Is(err, failure.NotFound), "%v", err)
+	require.Contains(t, failure.HintOf(err), "archive init")
+	_, err = repository.Open(t.Context(), l.store, l.owner)
+	require.NoError(t, err, "it is as it was")
+}
+
+func TestReadBlocks_UseFails_IsTheError(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	s := l.put(t, blocks(2), 2)
+	full := errors.New("the disk is full")
+	err := l.ReadBlocks(t.Context(), s, 1, func(context.Context, int, []byte) error { return full })
+	require.ErrorIs(t, err, full)
+}
