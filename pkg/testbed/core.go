@@ -19,7 +19,8 @@ func (t *Testbed) groups(name cluster.Name, resource string) []*unstructured.Uns
 	return found
 }
 
-// allInstances reports whether every TiKV of a cluster's groups is known to PD, and the Cluster has an address of PD.
+// allInstances reports whether every TiKV of a cluster's groups is known to PD, the Cluster has an address of PD, and the
+// Operator has nothing left to do.
 func (t *Testbed) allInstances(name cluster.Name) bool {
 	o := t.Objects.Get("clusters", name.Namespace, name.Name)
 	if o == nil {
@@ -27,6 +28,11 @@ func (t *Testbed) allInstances(name cluster.Name) bool {
 	}
 	pd, _, _ := unstructured.NestedString(o.Object, "status", "pd")
 	stores := t.groups(name, "tikvs")
+	for _, o := range append(t.groups(name, "pdgroups"), append(t.groups(name, "tikvgroups"), stores...)...) {
+		if seen, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); seen != o.GetGeneration() {
+			return false
+		}
+	}
 	return pd != "" && len(stores) > 0 && len(stores) == t.Nodes.replicas(name) && !slices.ContainsFunc(stores, func(o *unstructured.Unstructured) bool {
 		id, _, _ := unstructured.NestedString(o.Object, "status", "id")
 		return id == ""

@@ -39,7 +39,7 @@ func (o *Operator) reconcileGroup(c *clusterState, cl coreCluster, k coreKind, g
 	switch {
 	case int64(len(live)) < replicas:
 		for range replicas - int64(len(live)) {
-			o.addInstance(k, g, revision, live)
+			live = append(live, o.addInstance(k, g, revision, live))
 		}
 	case int64(len(live)) > replicas:
 		o.scaleIn(k, live[len(live)-1])
@@ -92,7 +92,7 @@ func instanceOfGroup(k coreKind, g object, revision string) (spec object, labels
 func headless(k coreKind, group string) string { return group + "-" + k.component + "-peer" }
 
 // addInstance makes one more instance, of a random name. A quota that is used up is in the log alone.
-func (o *Operator) addInstance(k coreKind, g object, revision string, live []object) {
+func (o *Operator) addInstance(k coreKind, g object, revision string, live []object) object {
 	spec, labels := instanceOfGroup(k, g, revision)
 	if k.component == "tikv" {
 		spec["offline"] = false
@@ -113,6 +113,7 @@ func (o *Operator) addInstance(k coreKind, g object, revision string, live []obj
 	if _, err := o.store.create(resourceNamed(k.instances), m.Object, false); err != nil {
 		o.say(fmt.Sprintf("cannot create an instance of %s %s: %s", k.group, meta(g).GetName(), err))
 	}
+	return m.Object
 }
 
 // nextTopology is the one of the group's that the fewest instances have; nil if it asks for none.

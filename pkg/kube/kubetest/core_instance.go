@@ -37,7 +37,8 @@ func newInstance(k coreKind, obj object) instance {
 
 // object is the metadata of an object of the instance.
 func (in instance) object(cl coreCluster, name string) metav1.ObjectMeta {
-	labels := in.m.GetLabels()
+	labels := map[string]string{}
+	maps.Copy(labels, in.m.GetLabels())
 	maps.Copy(labels, map[string]string{
 		instanceOfLabel: in.m.GetName(), "app.kubernetes.io/component": in.component, instanceLabel: cl.name.Name,
 		"app.kubernetes.io/managed-by": managedBy, "app.kubernetes.io/name": "tidb-cluster",

@@ -22,7 +22,7 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request) bool {
 		writeJSON(w, http.StatusOK, object{"kind": "APIVersions", "versions": []string{"v1"}})
 		return true
 	case "apis":
-		writeJSON(w, http.StatusOK, object{"kind": "APIGroupList", "apiVersion": "v1", "groups": apiGroups()})
+		writeJSON(w, http.StatusOK, object{"kind": "APIGroupList", "apiVersion": "v1", "groups": s.apiGroups()})
 		return true
 	case "api/v1":
 		writeJSON(w, http.StatusOK, resourceList("", "v1"))
@@ -32,7 +32,7 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request) bool {
 	if parts[0] != "apis" || len(parts) > 3 {
 		return false
 	}
-	for _, g := range apiGroups() {
+	for _, g := range s.apiGroups() {
 		if g["name"] != parts[1] {
 			continue
 		}
@@ -50,11 +50,11 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-func apiGroups() []object {
+func (s *Server) apiGroups() []object {
 	var groups []object
 	seen := map[string]bool{"": true}
 	for _, r := range resources() {
-		if seen[r.group] {
+		if seen[r.group] || !s.serves(r.group) {
 			continue
 		}
 		seen[r.group] = true

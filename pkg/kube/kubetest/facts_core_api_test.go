@@ -162,3 +162,18 @@ func TestFacts_DeletePodOfAStore_NeedsAGracePeriod(t *testing.T) {
 	put("")
 	require.NoError(t, api.Delete(t.Context(), "a-tikv-b", metav1.DeleteOptions{}), "it is on no node: the server fills in 0")
 }
+
+func TestFacts_GroupThatIsNotInstalled_IsNotServed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	groups := func() []string {
+		list, err := f.core.Discovery().ServerGroups()
+		require.NoError(t, err)
+		return metav1.ExtractGroupVersions(list)
+	}
+	require.Contains(t, groups(), "core.pingcap.com/v1alpha1")
+	f.server.ForgetGroup("core.pingcap.com")
+	require.NotContains(t, groups(), "core.pingcap.com/v1alpha1")
+	_, err := f.kind("clusters").List(t.Context(), metav1.ListOptions{})
+	require.True(t, apierrors.IsNotFound(err), "%v", err)
+}

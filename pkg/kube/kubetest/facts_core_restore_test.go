@@ -8,6 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
@@ -95,7 +98,8 @@ func TestFacts_StoresMadeBefore_AreAdoptedByTheirLabels(t *testing.T) {
 		require.False(t, offline)
 	}
 	l.remains(t, "claims name volumes that are not there: nothing is provisioned", func() bool {
-		return len(l.server.List("persistentvolumes", "")) == 0 && len(l.runtime.Starts()) == 0
+		pod := l.server.Get("pods", "tidb", "src-kv0-tikv-aaaaa0")
+		return len(l.server.List("persistentvolumes", "")) == 0 && text(pod, "spec", "nodeName") == ""
 	})
 	for i, store := range l.server.List("tikvs", "tidb") {
 		claim := l.server.Get("persistentvolumeclaims", "tidb", fmt.Sprintf("data-src-kv0-tikv-aaaaa%d", i))
@@ -250,4 +254,55 @@ func TestFacts_SecretsOfOperator2_AreNamedAfterTheGroups(t *testing.T) {
 		require.NoError(t, l.server.Put(o))
 	}
 	l.eventually(t, "available", func() bool { return l.is("clusters", "src", "Available") })
+}
+
+func TestFacts_EvenlySpreadGroup_HasItsPodsWhereTheirInstancesAre(t *testing.T) {
+	t.Parallel()
+	l := newOperatorLab(t, "us-west-2a", "us-west-2b", "us-west-2c")
+	for _, o := range kubetest.NewCoreCluster(kubetest.ClusterOptions{Name: name, TiKV: 4}) {
+		if o.GetKind() == "TiKVGroup" {
+			spread := map[string]any{"topologies": []any{
+				map[string]any{"topology": map[string]any{zone: "us-west-2b"}}, map[string]any{"topology": map[string]any{zone: "us-west-2c"}},
+			}}
+			policies := []any{map[string]any{"type": "EvenlySpread", "evenlySpread": spread}}
+			require.NoError(t, unstructured.SetNestedSlice(o.Object, policies, "spec", "schedulePolicies"))
+		}
+		require.NoError(t, l.server.Put(o))
+	}
+	l.eventually(t, "four run", func() bool { return len(l.runtime.Starts()) == 4 })
+	stores := map[string]int{}
+	for _, start := range l.runtime.Starts() {
+		stores[text(l.server.Get("pods", "tidb", start.Pod), "spec", "nodeName")]++
+	}
+	require.Equal(t, map[string]int{"node-1": 2, "node-2": 2}, stores)
+}
+
+// The Operator changes one instance in each step, so that its group's status counts them.
+func TestFacts_OutdatedInstances_AreStampedOneByOne(t *testing.T) {
+	t.Parallel()
+	l := newOperatorLab(t, "us-west-2a")
+	l.premade(t, 3)
+	updated := func(o *unstructured.Unstructured) int64 {
+		n, _, _ := unstructured.NestedInt64(o.Object, "status", "updatedReplicas")
+		return n
+	}
+	l.eventually(t, "all are", func() bool { return updated(l.server.Get("tikvgroups", "tidb", "src-kv0")) == 3 })
+	require.NoError(t, l.server.Start(t.Context()))
+	t.Cleanup(l.server.Close)
+	config, err := clientcmd.RESTConfigFromKubeConfig(l.server.Kubeconfig())
+	require.NoError(t, err)
+	api, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
+	changes, err := api.Resource(schema.GroupVersionResource{Group: "core.pingcap.com", Version: "v1alpha1", Resource: "tikvgroups"}).
+		Namespace("tidb").Watch(t.Context(), metav1.ListOptions{ResourceVersion: "1"})
+	require.NoError(t, err)
+	defer changes.Stop()
+	seen := map[int64]bool{}
+	for !seen[3] {
+		change := <-changes.ResultChan()
+		o, ok := change.Object.(*unstructured.Unstructured)
+		require.True(t, ok)
+		seen[updated(o)] = true
+	}
+	require.Equal(t, map[int64]bool{0: true, 1: true, 2: true, 3: true}, seen)
 }

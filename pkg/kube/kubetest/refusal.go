@@ -57,6 +57,19 @@ func (s *Server) ForgetNamespace(name string) {
 	s.missing[name] = true
 }
 
+// ForgetGroup makes the server not serve an API group: its definitions are not installed.
+func (s *Server) ForgetGroup(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uninstalled[name] = true
+}
+
+func (s *Server) serves(group string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.uninstalled[group]
+}
+
 // How long the real server showed the effects of a restart.
 const (
 	restartRefusing = 130 * time.Millisecond

@@ -46,7 +46,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	route, ok := parseRoute(r)
-	if !ok {
+	if !ok || !s.serves(route.resource.group) {
 		http.Error(w, "404 page not found", http.StatusNotFound) // no Status body here, as in the real one
 		return
 	}

@@ -38,10 +38,12 @@ type Server struct {
 	denied   map[permission]bool
 	refusals []Refusal
 	missing  map[string]bool // namespaces that do not exist
-	mutating []string
-	podLogs  map[string]podLog // by namespace/pod
-	forwards map[*forwarding]bool
-	barrier  *Barrier // nil: none
+	// uninstalled are the API groups that are not served.
+	uninstalled map[string]bool
+	mutating    []string
+	podLogs     map[string]podLog // by namespace/pod
+	forwards    map[*forwarding]bool
+	barrier     *Barrier // nil: none
 	// refusing and away are until when a restart has its effects.
 	refusing, away time.Time
 
@@ -59,7 +61,7 @@ func New(cfg Config) *Server {
 	if cfg.Namespace == "" {
 		cfg.Namespace = "default"
 	}
-	s := &Server{cfg: cfg, uid: string(newUID()), store: newStore(cfg.Clock), denied: map[permission]bool{}, missing: map[string]bool{}, podLogs: map[string]podLog{}, forwards: map[*forwarding]bool{}}
+	s := &Server{cfg: cfg, uid: string(newUID()), store: newStore(cfg.Clock), denied: map[permission]bool{}, missing: map[string]bool{}, uninstalled: map[string]bool{}, podLogs: map[string]podLog{}, forwards: map[*forwarding]bool{}}
 	s.Objects = &Objects{state: s.store, log: s.SetPodLog}
 	return s
 }
