@@ -122,9 +122,11 @@ func nextTopology(g object, live []object) object {
 	var best object
 	fewest := len(live) + 1
 	for _, p := range policies {
-		list, _, _ := unstructured.NestedSlice(p.(object), "evenlySpread", "topologies") //nolint:forcetypeassert // by the definition
+		policy, _ := p.(object)
+		list, _, _ := unstructured.NestedSlice(policy, "evenlySpread", "topologies")
 		for _, t := range list {
-			topology, n := nested(t.(object), "topology"), 0 //nolint:forcetypeassert // by the definition
+			spread, _ := t.(object)
+			topology, n := nested(spread, "topology"), 0
 			for _, in := range live {
 				if jsonText(nested(nested(in, "spec"), "topology")) == jsonText(topology) {
 					n++
@@ -211,7 +213,8 @@ func (o *Operator) ensureServices(k coreKind, g object) {
 // writeGroupStatus counts a group's instances. Its current revision becomes the update's when all of them have it.
 func (o *Operator) writeGroupStatus(cl coreCluster, k coreKind, g object, revision string) {
 	instances := o.byLabels(cl, k, meta(g).GetName())
-	var ready, updated int64
+	var ready, updated, current int64
+	was := nestedText(g, "status", "currentRevision")
 	for _, in := range instances {
 		if isTrue(in, "Ready") {
 			ready++
@@ -219,16 +222,22 @@ func (o *Operator) writeGroupStatus(cl coreCluster, k coreKind, g object, revisi
 		if meta(in).GetLabels()[revisionLabel] == revision {
 			updated++
 		}
+		if meta(in).GetLabels()[revisionLabel] == was {
+			current++
+		}
 	}
 	o.change(k.groups, g, func(m *unstructured.Unstructured) {
 		want, _, _ := unstructured.NestedInt64(m.Object, "spec", "replicas")
 		all := int64(len(instances))
 		status := nested(m.Object, "status")
-		status["observedGeneration"], status["replicas"] = m.GetGeneration(), all
+		status["observedGeneration"], status["observedClusterGeneration"] = m.GetGeneration(), meta(cl.obj).GetGeneration()
+		status["selector"] = fmt.Sprintf("%s=%s,%s=%s,%s=%s", clusterLabel, cl.name.Name, componentLabel, k.component, groupLabel, m.GetName())
+		status["replicas"], status["currentReplicas"] = all, current
 		status["readyReplicas"], status["updatedReplicas"] = ready, updated
 		status["updateRevision"] = revision
-		if current := nestedText(status, "currentRevision"); current == "" || updated == all && all == want {
-			status["currentRevision"] = revision
+		if was == "" || updated == all && all == want {
+			status["currentRevision"], status["currentReplicas"] = revision, updated
+			status["version"] = nestedText(m.Object, "spec", "template", "spec", "version")
 		}
 		is := []condition{{"Ready", ready == want && all == want, "Ready"}, {"Synced", updated == all && all == want, "Synced"}}
 		if k.component == "tidb" {

@@ -228,10 +228,14 @@ func (o *Operator) reconcileMember(c *clusterState, cl coreCluster, in instance)
 		o.podEvent(&pod, "FailedMount", why)
 		return
 	}
-	ready := c.pd.started
+	ready, status := c.pd.started, object{}
+	if in.component == "pd" {
+		first := o.ofCluster(cl, in.instances)[0]
+		status["id"], status["isLeader"] = string(in.m.GetUID()), meta(first).GetUID() == in.m.GetUID()
+	}
 	if in.component == "tidb" {
 		ready = c.tidb.started && o.runtime.TiDBReady(cl.name) >= c.tidb.replicas
 	}
 	o.setPodRunning(cl.name.Namespace, in.pod, ready, "", 0)
-	o.writeInstanceStatus(in, object{}, condition{"Synced", true, "Synced"}, condition{"Running", true, "Running"}, condition{"Ready", ready, "Ready"})
+	o.writeInstanceStatus(cl, in, status, condition{"Synced", true, "Synced"}, condition{"Running", true, "Running"}, condition{"Ready", ready, "Ready"})
 }

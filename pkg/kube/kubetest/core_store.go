@@ -106,18 +106,18 @@ func (o *Operator) writeStoreStatus(c *clusterState, cl coreCluster, in instance
 		reason = "Processing"
 		status["state"] = "Removing"
 	}
-	o.writeInstanceStatus(in, status, condition{"Synced", true, "Synced"}, condition{"Running", runs, "Running"},
+	o.writeInstanceStatus(cl, in, status, condition{"Synced", true, "Synced"}, condition{"Running", runs, "Running"},
 		condition{"Ready", ready, "Ready"}, condition{"Offlined", false, reason})
 }
 
 // writeInstanceStatus adds to an instance's status, which keeps what is known no more.
-func (o *Operator) writeInstanceStatus(in instance, add object, now ...condition) {
+func (o *Operator) writeInstanceStatus(cl coreCluster, in instance, add object, now ...condition) {
 	o.change(in.instances, in.obj, func(m *unstructured.Unstructured) {
 		status := nested(m.Object, "status")
 		for field, value := range add {
 			status[field] = value
 		}
-		status["observedGeneration"] = m.GetGeneration()
+		status["observedGeneration"], status["observedClusterGeneration"] = m.GetGeneration(), meta(cl.obj).GetGeneration()
 		status["currentRevision"], status["updateRevision"] = m.GetLabels()[revisionLabel], m.GetLabels()[revisionLabel]
 		status["conditions"] = o.conditions(status, m.GetGeneration(), now...)
 		m.Object["status"] = status

@@ -118,6 +118,28 @@ func TestFacts_ClusterOfOperator2_NamesAndLabels(t *testing.T) {
 	require.NotNil(t, l.server.Get("services", "tidb", "src-pd-pd"))
 }
 
+func TestFacts_StatusOfOperator2_HasWhatItsDefinitionsDemand(t *testing.T) {
+	t.Parallel()
+	l := newOperatorLab(t, "us-west-2a", "us-west-2b")
+	l.make(t, kubetest.ClusterOptions{PD: 3, TiKV: 2})
+	group := l.server.Get("tikvgroups", "tidb", "src-kv0")
+	status, _, _ := unstructured.NestedMap(group.Object, "status")
+	revision := l.server.List("tikvs", "tidb")[0].GetLabels()["pingcap.com/instance-revision-hash"]
+	require.Subset(t, status, map[string]any{
+		"replicas": int64(2), "currentReplicas": int64(2), "updatedReplicas": int64(2), "readyReplicas": int64(2), "version": "v7.5.1",
+		"currentRevision": revision, "updateRevision": revision, "observedClusterGeneration": int64(1),
+		"selector": "pingcap.com/cluster=src,pingcap.com/component=tikv,pingcap.com/group=src-kv0",
+	})
+	leaders := 0
+	for _, pd := range l.server.List("pds", "tidb") {
+		require.NotEmpty(t, text(pd, "status", "id"))
+		if leads, _, _ := unstructured.NestedBool(pd.Object, "status", "isLeader"); leads {
+			leaders++
+		}
+	}
+	require.Equal(t, 1, leaders)
+}
+
 func TestFacts_FoundersOfPD_AreSoUntilTheyAreReady(t *testing.T) {
 	t.Parallel()
 	l := newOperatorLab(t, "us-west-2a")
