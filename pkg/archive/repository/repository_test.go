@@ -20,6 +20,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 // lab is a repository in memory, with the reads of ranges counted.
@@ -51,13 +52,18 @@ func initIn(t *testing.T, store objstore.Store) (*repository.Repository, *age.X2
 	slot, err := keys.AgeSlot("owner", owner.Recipient().String(), owner.Recipient())
 	require.NoError(t, err)
 	r, err := repository.Init(t.Context(), store, keys, []format.Slot{slot},
-		format.Settings{PackSize: repository.DefaultPackSize})
+		format.Settings{PackSize: 2 << 20})
 	return r, owner, err
 }
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	store := &counted{Memory: objstoretest.NewMemory(nil)}
+	return newLabWith(t, nil)
+}
+
+func newLabWith(t *testing.T, plan *fault.Plan) *lab {
+	t.Helper()
+	store := &counted{Memory: objstoretest.NewMemory(plan)}
 	r, owner, err := initIn(t, store)
 	require.NoError(t, err)
 	return &lab{r, store, owner}
