@@ -125,11 +125,12 @@ func TestFacts_FinalizerOfOperator2_KeepsADeletedObject(t *testing.T) {
 func TestFacts_CountQuota_RefusesOneMoreStore(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	_, err := f.core.CoreV1().ResourceQuotas("tidb").Create(t.Context(), &corev1.ResourceQuota{
+	quota, err := f.core.CoreV1().ResourceQuotas("tidb").Create(t.Context(), &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "stores"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/tikvs.core.pingcap.com": quantity.MustParse("1")}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
+	require.Equal(t, quota.Spec.Hard, quota.Status.Hard)
 	group := byKind(coreObjects(), "TiKVGroup")
 	_, err = f.kind("tikvs").Create(t.Context(), storeOf(group, "a"), metav1.CreateOptions{})
 	require.NoError(t, err)

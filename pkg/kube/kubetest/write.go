@@ -12,6 +12,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -82,6 +83,9 @@ func (s *Server) fillIn(c call, o object) {
 	case volumes:
 		meta(o).SetFinalizers([]string{"kubernetes.io/pv-protection"})
 		o["status"] = object{"phase": "Pending"}
+	case "resourcequotas": // admission goes by the status, which a controller writes
+		hard, _, _ := unstructured.NestedFieldCopy(o, "spec", "hard")
+		o["status"] = object{"hard": hard}
 	case pods:
 		o["status"] = object{"phase": "Pending", "qosClass": "BestEffort"}
 	}
