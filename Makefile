@@ -98,7 +98,7 @@ test-kube: ## run the tests of Kubernetes on a real control plane; the first run
 	  TISNAP_TEST_CONTROL_PLANE=$$built TISNAP_TEST_RENDERED=$(CURDIR)/.tools/kube/rendered.json $(TEST) -count=1 ./tests/kube/...
 
 .PHONY: test-emulators
-test-emulators: ## run the EC2 and S3 tests on moto, LocalStack and versitygw; the first run installs them
+test-emulators: ## run the EC2, EBS direct and S3 tests on moto, LocalStack and versitygw; the first run installs them
 	hack/emulators/run.sh
 
 .PHONY: test-alerts
@@ -198,8 +198,9 @@ BENCH_marks    = bin/testbed bench-marks >bin/bench-marks.json
 BENCH_resolve  = bin/testbed bench-resolve >bin/bench-resolve.json
 BENCH_restore  = bin/testbed bench-restore >bin/bench-restore.json
 BENCH_ebs      = bin/testbed bench-ebs >bin/bench-ebs.json
+BENCH_blocks   = bin/testbed bench-blocks >bin/bench-blocks.json
 .PHONY: bench
-bench: $(if $(filter-out go storage estimate,$(SUITE)),build) ## measure SUITE=go (the default), storage, estimate, hold, marks, resolve, restore or ebs
+bench: $(if $(filter-out go storage estimate,$(SUITE)),build) ## measure SUITE=go (the default), storage, estimate, hold, marks, resolve, restore, ebs or blocks
 	$(or $(BENCH_$(or $(SUITE),go)),$(error no SUITE=$(SUITE)))
 
 ##@ ship

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The EC2 contract on moto.
+# The contracts of EC2 and the EBS direct APIs on moto.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/suites.sh"
 
@@ -25,3 +25,4 @@ port="$(unused_port)"
 MOTO_EC2_LOAD_DEFAULT_AMIS=false start "$HOME_OF_IT/bin/moto_server" -H 127.0.0.1 -p "$port"
 await "http://127.0.0.1:$port/moto-api/" 60
 ec2_suite "http://127.0.0.1:$port" 'client token,excluded volumes,escaped wildcards in filters,limits in the answer of a dry run,service quotas of EBS,fast snapshot restore,volume status,snapshot locks,initialization rate'
+direct_suite "http://127.0.0.1:$port" 'client token,parents,changed blocks,checksums that are checked,states that are checked,errors of missing snapshots,lists in the order of indexes,lists from an index on'

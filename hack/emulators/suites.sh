@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The two contracts, run on a third-party server. Sourced after lib.sh.
+# The contracts, run on a third-party server. Sourced after lib.sh.
 
 # rows prints the rows of a suite with the given result: PASS, SKIP or FAIL.
 rows() { sed -nE "s|^ +--- $1: [A-Za-z0-9_]+/([A-Za-z0-9_]+) .*|\1|p" "$2"; }
@@ -26,20 +26,26 @@ judge() {
   skipped "$log" | sort | while IFS= read -r row; do note "  skipped $row"; done
 }
 
-# ec2_suite runs the contract of pkg/ebs. The second argument lists what the emulator lacks: the suite's traits, separated
-# by commas. Rows skipped for that must fail when they are run: otherwise the skip is obsolete.
-ec2_suite() {
-  local url=$1 lacks=$2 log="$RUN/ec2.log" again="$RUN/ec2-skipped.log" test=TestClient_Emulator_KeepsContract status=0 row
-  compile ebs
-  (cd "$ROOT/pkg/ebs" && TISNAP_TEST_EC2_EMULATOR="$url" TISNAP_TEST_EC2_LACKS="$lacks" \
-    bounded 120 "$RUN/ebs.test" -test.v -test.timeout 110s -test.run "^$test\$") >"$log" 2>&1 || status=$?
-  judge EC2 "$status" "$log"
+# ec2_suite runs the contract of pkg/ebs, direct_suite that of pkg/ebsdirect. The second argument lists what the emulator
+# lacks: the suite's traits, separated by commas.
+ec2_suite() { suite EC2 ebs TISNAP_TEST_EC2 "$@"; }
+direct_suite() { suite 'EBS direct' ebsdirect TISNAP_TEST_EBS "$@"; }
+
+# suite runs a contract. Rows skipped for what the emulator lacks must fail when they are run: otherwise the skip is
+# obsolete.
+suite() {
+  local what=$1 package=$2 variable=$3 url=$4 lacks=$5 test=TestClient_Emulator_KeepsContract status=0 row
+  local log="$RUN/$package.log" again="$RUN/$package-skipped.log"
+  compile "$package"
+  (cd "$ROOT/pkg/$package" && export "${variable}_EMULATOR=$url" "${variable}_LACKS=$lacks" &&
+    bounded 120 "$RUN/$package.test" -test.v -test.timeout 110s -test.run "^$test\$") >"$log" 2>&1 || status=$?
+  judge "$what" "$status" "$log"
   [ -n "$(rows SKIP "$log")" ] || return 0
-  (cd "$ROOT/pkg/ebs" && TISNAP_TEST_EC2_EMULATOR="$url" TISNAP_TEST_EC2_LACKS='' \
-    bounded 120 "$RUN/ebs.test" -test.v -test.timeout 110s \
+  (cd "$ROOT/pkg/$package" && export "${variable}_EMULATOR=$url" "${variable}_LACKS=" &&
+    bounded 120 "$RUN/$package.test" -test.v -test.timeout 110s \
     -test.run "^$test\$/^($(rows SKIP "$log" | paste -sd '|'))\$") >"$again" 2>&1 || true
   for row in $(rows SKIP "$log"); do
-    rows FAIL "$again" | grep -qx "$row" || die "EC2: $row is skipped but did not fail when it ran; take its trait out, or see $again"
+    rows FAIL "$again" | grep -qx "$row" || die "$what: $row is skipped but did not fail when it ran; take its trait out, or see $again"
   done
 }
 

@@ -28,12 +28,13 @@ type Block struct {
 // Absent reports whether the snapshot does not have the block: it was discarded since the base. It reads as zeros.
 func (b Block) Absent() bool { return b.token == "" }
 
-// Source reads snapshots that are completed. Kinds of all methods: Usage, NotFound, Denied, Limited, Unknown.
+// Source reads snapshots that are completed. Kinds of all methods: Usage, NotFound, Denied, Limited, Corrupt, Unknown.
 type Source interface {
 	// SizeGiB is the size of the snapshot's volume.
 	SizeGiB(ctx context.Context, id cluster.SnapshotID) (int64, error)
-	// Blocks lists the blocks with data in them, ascending, from an index on. An error is the last element. No more
-	// than one page of blocks is in memory. A block that is not listed reads as zeros.
+	// Blocks lists the blocks with data in them, ascending, from an index on. An error is the last element, and ends a
+	// list that is not ascending. No more than one page of blocks is in memory. A block that is not listed reads as
+	// zeros.
 	Blocks(ctx context.Context, id cluster.SnapshotID, from int64) iter.Seq2[Block, error]
 	// Changed lists, in the same way, the blocks that may differ between two snapshots of one volume, as those of id:
 	// all others are the same in both. Snapshots that are not of one lineage are a Usage error.

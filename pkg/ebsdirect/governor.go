@@ -127,12 +127,17 @@ func (g *governor) answered(q queue, own *lane, passed, sent time.Time, slow sco
 	if slow != nobody {
 		g.slowed++
 	}
+	all := g.accounts[q].limiter
 	switch {
 	case slow == snapshot && own != nil:
 		own.limiter.throttled(now, passed)
 	case slow != nobody:
-		g.accounts[q].limiter.throttled(now, sent)
+		all.throttled(now, sent)
 	default:
+		all.answered(now)
+		if own != nil {
+			own.limiter.answered(now)
+		}
 		g.latency[q] += (now.Sub(sent) - g.latency[q]) / 16
 	}
 	calls := 0.0

@@ -2,28 +2,33 @@ package ebsdirect
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/ebs"
 )
 
-// How a rate changes. It is halved when AWS throttles, goes back within a second to just below the rate at which that
-// happened (the knee), and from there up slowly at first and then ever faster: so it is near a limit that stays nearly
-// always, is throttled a few times a minute at most, and finds one that was raised within minutes.
+// How a rate changes. It is halved when AWS throttles, goes back within a second to just below the rate at which calls
+// were answered before (the knee), and from there up slowly at first and then ever faster: so it is near a limit that
+// stays nearly always, is throttled a few times a minute at most, and finds one that was raised within minutes.
 const (
-	headroom = 0.99                  // of a limit that is known: what clocks may differ by
-	kneeOf   = 0.97                  // of the rate that was throttled
-	fastWay  = 0.5                   // of the knee, a second
-	slowWay  = 0.001                 // of the knee, a second, and as much more with each
-	faster   = 30 * time.Second      // since it was throttled
-	lowest   = 0.01                  // of the ceiling: the lowest rate
-	catchUp  = 50 * time.Millisecond // of calls that came late may follow at once
+	headroom = 0.99                   // of a limit that is known: what clocks may differ by
+	kneeOf   = 0.97                   // of the rate of answers
+	memory   = 200 * time.Millisecond // of the rate of answers
+	fastWay  = 0.5                    // of the knee, a second
+	slowWay  = 0.001                  // of the knee, a second, and as much more with each
+	faster   = 30 * time.Second       // since it was throttled
+	settle   = 200 * time.Millisecond // in which calls sent before the rate was halved still use up the limit
+	lowest   = 0.01                   // of the ceiling: the lowest rate
+	catchUp  = 50 * time.Millisecond  // of calls that came late may follow at once
 )
 
 // limiter spaces the calls of one API, on one snapshot or in the account. Time is given, so that it has no clock.
 type limiter struct {
 	ceiling, rate float64 // calls a second
 	knee          float64
+	answers       float64   // a second, that were not throttled: a moving average
+	heard         time.Time // of the last of them
 	changed       time.Time // when rate was last brought up to date
 	cut           time.Time // when rate was last halved
 	next          time.Time // when the next call may be sent
@@ -31,7 +36,9 @@ type limiter struct {
 
 func newLimiter(limit float64, now time.Time) *limiter {
 	ceiling := limit * headroom
-	return &limiter{ceiling: ceiling, rate: ceiling, knee: ceiling, changed: now, next: now}
+	return &limiter{
+		ceiling: ceiling, rate: ceiling, knee: ceiling, answers: ceiling, heard: now, changed: now, next: now,
+	}
 }
 
 // reserve is when a call that wants to be sent now may be sent.
@@ -42,14 +49,24 @@ func (l *limiter) reserve(now time.Time) time.Time {
 	return latest(at, now)
 }
 
+// answered notes a call that was not throttled.
+func (l *limiter) answered(now time.Time) {
+	l.answers = l.recent(now) + 1/memory.Seconds()
+	l.heard = now
+}
+
+func (l *limiter) recent(now time.Time) float64 {
+	return l.answers * math.Exp(-now.Sub(l.heard).Seconds()/memory.Seconds())
+}
+
 // throttled lowers the rate because a call was throttled that was sent at that time. Calls that were sent before the
-// rate was last halved say nothing new.
+// rate was last halved, or right after, say nothing new.
 func (l *limiter) throttled(now, sent time.Time) {
-	if sent.Before(l.cut) {
+	if sent.Before(l.cut.Add(settle)) {
 		return
 	}
 	l.grow(now)
-	l.knee = l.rate * kneeOf
+	l.knee = max(l.rate/2, min(l.rate, l.recent(now))) * kneeOf
 	l.rate = max(l.rate/2, l.ceiling*lowest)
 	l.cut = now
 }

@@ -65,6 +65,10 @@ func (c *Client) pages(from int64, list func(from int64, next *string) (page, er
 				return
 			}
 			for _, b := range p.blocks {
+				if b.Index < from { // a block that was passed over would be lost
+					yield(Block{}, failure.New(failure.Corrupt, opList.verb, b.target(), "listed too late"))
+					return
+				}
 				if c.old(b) {
 					from, next = b.Index, nil
 					continue pages

@@ -15,7 +15,7 @@ func directGuards() []Mutant {
 			"	if op.writes {", "	if false {",
 			"TestTarget_LockIsLost_NothingIsSent"),
 		in("pkg/ebsdirect/limiter.go", "a rate is halved by each of the calls that were throttled at it", belowLimits,
-			"	if sent.Before(l.cut) {", "	if false {",
+			"	if sent.Before(l.cut.Add(settle)) {", "	if false {",
 			"TestLimiter_Throttled_HalvesOnceForCallsOfOneRate"),
 		in("pkg/ebsdirect/governor.go", "a snapshot that is throttled slows all others", belowLimits,
 			"	case slow == snapshot && own != nil:", "	case false:",

@@ -49,12 +49,13 @@ const (
 	TraitSums    Trait = "checksums that are checked"
 	TraitStates  Trait = "states that are checked"
 	TraitMissing Trait = "errors of missing snapshots"
-	TraitTags    Trait = "tags of a snapshot"
+	TraitOrder   Trait = "lists in the order of indexes"
+	TraitFrom    Trait = "lists from an index on"
 )
 
 // Traits lists them all.
 func Traits() []Trait {
-	return []Trait{TraitToken, TraitParent, TraitChanged, TraitSums, TraitStates, TraitMissing, TraitTags}
+	return []Trait{TraitToken, TraitParent, TraitChanged, TraitSums, TraitStates, TraitMissing, TraitOrder, TraitFrom}
 }
 
 func (s Subject) needs(t *testing.T, traits ...Trait) {
@@ -70,6 +71,8 @@ func (s Subject) needs(t *testing.T, traits ...Trait) {
 func Run(t *testing.T, create func(t *testing.T) Subject) {
 	tests := map[string]func(*testing.T, Subject){
 		"Written_ReadBack_SameBlocks":        readBack,
+		"Blocks_PutInAnyOrder_InOrder":       anyOrder,
+		"Start_NotCompleted_Pending":         pending,
 		"Blocks_FromAnIndex_TheRest":         fromIndex,
 		"Blocks_NonePut_None":                empty,
 		"Start_Tagged_DescribedSo":           tagged,
@@ -116,15 +119,13 @@ func (s Subject) start(t *testing.T, change ...func(*ebsdirect.NewSnapshot)) clu
 	return id
 }
 
-// put puts blocks, the last first, and returns what Complete needs.
+// put puts blocks and returns what Complete needs.
 func (s Subject) put(t *testing.T, id cluster.SnapshotID, blocks map[int64][]byte) ebsdirect.Linear {
 	t.Helper()
 	var all ebsdirect.Linear
 	indexes := slices.Sorted(keys(blocks))
-	for _, index := range slices.Backward(indexes) {
-		require.NoError(t, s.Client.Put(t.Context(), id, index, blocks[index], ebsdirect.SumOf(blocks[index])))
-	}
 	for _, index := range indexes {
+		require.NoError(t, s.Client.Put(t.Context(), id, index, blocks[index], ebsdirect.SumOf(blocks[index])))
 		require.NoError(t, all.Add(index, ebsdirect.SumOf(blocks[index])))
 	}
 	return all
@@ -185,7 +186,29 @@ func readBack(t *testing.T, s Subject) {
 	require.EqualValues(t, 1, size)
 }
 
+func anyOrder(t *testing.T, s Subject) {
+	s.needs(t, TraitOrder)
+	id := s.start(t)
+	last, first := ebsdirect.SumOf(Block(2)), ebsdirect.SumOf(Block(1))
+	require.NoError(t, s.Client.Put(t.Context(), id, 9, Block(2), last))
+	require.NoError(t, s.Client.Put(t.Context(), id, 4, Block(1), first))
+	var all ebsdirect.Linear
+	require.NoError(t, all.Add(4, first))
+	require.NoError(t, all.Add(9, last))
+	s.complete(t, id, all)
+	require.Equal(t, map[int64][]byte{4: Block(1), 9: Block(2)}, s.read(t, s.Client.Blocks(t.Context(), id, 0)))
+}
+
+func pending(t *testing.T, s Subject) {
+	s.needs(t, TraitStates)
+	found, err := s.EC2.DescribeSnapshots(t.Context(), []cluster.SnapshotID{s.start(t)})
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.Equal(t, ebs.SnapshotPending, found[0].State)
+}
+
 func fromIndex(t *testing.T, s Subject) {
+	s.needs(t, TraitFrom)
 	id := s.written(t, map[int64][]byte{1: Block(1), 5: Block(2), 9: Block(3)})
 	require.Equal(t, map[int64][]byte{5: Block(2), 9: Block(3)}, s.read(t, s.Client.Blocks(t.Context(), id, 2)))
 	for b, err := range s.Client.Blocks(t.Context(), id, 0) {
@@ -201,14 +224,12 @@ func empty(t *testing.T, s Subject) {
 }
 
 func tagged(t *testing.T, s Subject) {
-	s.needs(t, TraitTags)
 	tags := ebs.Tags{ebs.TagRun: "run-1", ebs.TagRole: "data"}
 	id := s.start(t, func(n *ebsdirect.NewSnapshot) { n.Tags = tags })
 	found, err := s.EC2.DescribeSnapshots(t.Context(), []cluster.SnapshotID{id})
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	require.Equal(t, tags, found[0].Tags)
-	require.Equal(t, ebs.SnapshotPending, found[0].State)
 	require.EqualValues(t, 1, found[0].SizeGiB)
 }
 
