@@ -10,14 +10,14 @@ import (
 
 // How a rate changes. It is halved when AWS throttles, goes back within a second to just below the rate at which calls
 // were answered before (the knee), and from there up slowly at first and then ever faster: so it is near a limit that
-// stays nearly always, is throttled a few times a minute at most, and finds one that was raised within minutes.
+// stays nearly always, is throttled a few times a minute at most, and finds a raised one in a quarter of an hour.
 const (
 	headroom = 0.99                   // of a limit that is known: what clocks may differ by
 	kneeOf   = 0.97                   // of the rate of answers
 	memory   = 200 * time.Millisecond // of the rate of answers
 	fastWay  = 0.5                    // of the knee, a second
-	slowWay  = 0.001                  // of the knee, a second, and as much more with each
-	faster   = 30 * time.Second       // since it was throttled
+	slowWay  = 0.001                  // of the knee, a second, and of the ceiling more with each
+	faster   = 300 * time.Second      // since it was throttled
 	settle   = 200 * time.Millisecond // in which calls sent before the rate was halved still use up the limit
 	lowest   = 0.01                   // of the ceiling: the lowest rate
 	catchUp  = 50 * time.Millisecond  // of calls that came late may follow at once
@@ -81,7 +81,7 @@ func (l *limiter) grow(now time.Time) {
 		passed -= back
 	}
 	since := now.Sub(l.cut).Seconds() - passed/2
-	l.rate = min(l.ceiling, l.rate+passed*slowWay*l.knee*(1+since/faster.Seconds()))
+	l.rate = min(l.ceiling, l.rate+passed*slowWay*(l.knee+l.ceiling*since/faster.Seconds()))
 }
 
 func latest(a, b time.Time) time.Time {

@@ -34,6 +34,8 @@ type Server struct {
 	mux     *http.ServeMux
 	secret  []byte // of tokens
 
+	starting sync.Mutex // makes calls with one client token come one after the other
+
 	mu      sync.Mutex // guards all below
 	calls   map[string]int
 	refused map[string]int

@@ -71,6 +71,8 @@ func (s *Server) start(r *http.Request) (answer, error) {
 	clientToken := in.ClientToken
 	in.ClientToken = ""
 	request, _ := json.Marshal(in) // plain fields
+	s.starting.Lock()
+	defer s.starting.Unlock()
 	s.mu.Lock()
 	known, ok := s.starts[clientToken]
 	s.mu.Unlock()
