@@ -28,7 +28,7 @@ const (
 )
 
 func benchBlocksCommand() *cobra.Command {
-	seconds, speed := 30.0, 0.1
+	seconds, speed := 20.0, 0.15
 	cmd := &cobra.Command{
 		Use:   "bench-blocks",
 		Short: "Measure reading and writing a snapshot's blocks against the limits of the EBS direct APIs, as JSON",
