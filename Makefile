@@ -205,6 +205,10 @@ bench: $(if $(filter-out go storage estimate,$(SUITE)),build) ## measure SUITE=g
 
 ##@ ship
 
+.PHONY: man
+man: ## write the man pages into bin/man
+	SOURCE_DATE_EPOCH=$(EPOCH) $(GO) run ./hack/man bin/man
+
 .PHONY: sbom
 sbom: ## write what is linked into the shipped programs, as CycloneDX: bin/tisnap.cdx.json, bin/br.cdx.json, …
 	cd hack/image/sbom && $(GO) run . $(CURDIR)/bin/tisnap $(CURDIR)/bin/br

@@ -51,6 +51,9 @@ func Run(ctx context.Context, args []string, streams Streams, version Version) E
 	return app.run(ctx, args)
 }
 
+// Command returns all commands with their flags, for those who document them.
+func Command() *cobra.Command { return (&app{}).root() }
+
 func (a *app) run(ctx context.Context, args []string) ExitCode {
 	streams := a.streams
 	if streams.Program == kubectlComplete {
