@@ -209,6 +209,15 @@ bench: $(if $(filter-out go storage estimate,$(SUITE)),build) ## measure SUITE=g
 man: ## write the man pages into bin/man
 	SOURCE_DATE_EPOCH=$(EPOCH) $(GO) run ./hack/man bin/man
 
+.PHONY: completions
+completions: ## write the shells' completions into bin/completions
+	@mkdir -p bin/completions
+	for shell in bash zsh fish; do $(GO) run ./cmd/tisnap completion $$shell >bin/completions/tisnap.$$shell; done
+
+.PHONY: test-release
+test-release: ## check .goreleaser.yaml and build a release by it, without publishing; the first run builds goreleaser
+	hack/release/check.sh
+
 .PHONY: sbom
 sbom: ## write what is linked into the shipped programs, as CycloneDX: bin/tisnap.cdx.json, bin/br.cdx.json, …
 	cd hack/image/sbom && $(GO) run . $(CURDIR)/bin/tisnap $(CURDIR)/bin/br
