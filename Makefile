@@ -75,11 +75,11 @@ clean: ## remove what was built
 test: ## run the tests of all packages with the race detector, in random order; those of the whole program are in test-rounds
 	@[ -n "$(RACE)" ] || echo "note: there is no C compiler, so the race detector is off"
 	$(TEST) ./tests/arch ./tests/mutants/...
-	$(RACETEST) -p=$(P) $$($(GO) list ./... | grep -vE '/tests$$|/tests/(arch|failures|mutants|operator)|/testbed/crash$$')
+	$(RACETEST) -p=$(P) $$($(GO) list ./... | grep -vE '/tests$$|/tests/(arch|failures|mutants|operator|transcripts)|/testbed/crash$$')
 
 .PHONY: test-rounds
 test-rounds: ## run the tests of the whole program: its rounds on the testbed, its kills, and those with a replayed TiDB Operator
-	$(RACETEST) -p=$(P) ./tests ./tests/operator ./pkg/testbed/crash
+	$(RACETEST) -p=$(P) ./tests ./tests/operator ./tests/transcripts ./pkg/testbed/crash
 
 # Without the race detector these tests wait more than they compute: then two packages run at the same time.
 .PHONY: test-failures

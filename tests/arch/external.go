@@ -45,7 +45,7 @@ func confinements() []confinement {
 			reason: "only a stand-in replicates a log",
 		},
 		{
-			path: "github.com/spf13/", to: []string{"pkg/cli", "pkg/brcompat", "pkg/testbed/command", "cmd", "tests/docs"},
+			path: "github.com/spf13/", to: []string{"pkg/cli", "pkg/brcompat", "pkg/testbed/command", "cmd", "hack/man", "tests/docs"},
 			reason: "flags are the command line's business",
 		},
 		{

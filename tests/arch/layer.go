@@ -103,7 +103,7 @@ func Layering(pkg string, imports []string) []Violation {
 			known[name] = depth
 		}
 	}
-	fromCmd := strings.HasPrefix(pkg, Module+"/cmd/")
+	fromCmd := anyBelow(relative(pkg), []string{"cmd", "hack"})
 	from := part(pkg, known)
 	if !fromCmd && from == "" {
 		return []Violation{violation(pkg, "has no layer: give it one in tests/arch/layer.go")}
