@@ -38,6 +38,7 @@ func layers() [][]string {
 		{"kube/forward", "kube/operator1"},
 		{"ebs", "objstore", "pd", "tikv", "kube"},
 		{"kube/kubetest", "ebsdirect", "archive/repository"},
+		{"archive/volume"},
 		{"earlyapply", "marks", "phase"},
 		{"catalog", "runlock", "journal", "storage"},
 		{"hold", "runs", "runner"},

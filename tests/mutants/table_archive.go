@@ -7,6 +7,12 @@ func archiveGuards() []Mutant {
 		onlyForReaders = "an archive says nothing to who has no key"
 	)
 	return []Mutant{
+		in("pkg/archive/volume/segment.go", "a changed block is taken for the one at its place in the base", asItWas,
+			"p.State == format.Saved && p.Block.Digest == digest && int", "p.State == format.Saved && int",
+			"TestArchive_WithABase_PacksOnlyWhatChanged"),
+		in("pkg/archive/volume/restore.go", "a volume is restored by the map of another", asItWas,
+			"	if counts != v.Counts || checksum.Sum() != v.Checksum {", "	if counts != v.Counts {",
+			"TestRestore_MapIsNotTheArchives_Refused"),
 		in("pkg/archive/repository/repository.go", "a segment is taken for sound because there is one of its name", asItWas,
 			"		_, err = r.Segment(ctx, name)\n	}\n	return name", "		err = nil\n	}\n	return name",
 			"TestPutSegment_ExistingOneIsDamaged_Refused"),

@@ -1,0 +1,57 @@
+package volume
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"iter"
+
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Image is a volume in a file or a block device, as a source and as a target.
+type Image struct {
+	Bytes int64 // its size
+	From  io.ReaderAt
+	To    io.WriterAt
+}
+
+// Size implements Source.
+func (m *Image) Size() int64 { return m.Bytes }
+
+// Blocks implements Source: an image does not know which of its blocks were never written.
+func (m *Image) Blocks(_ context.Context, from, to int64) iter.Seq2[Block, error] {
+	return func(yield func(Block, error) bool) {
+		for index := from; index < to; index++ {
+			if !yield(imageBlock{m, index}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Write implements Target.
+func (m *Image) Write(_ context.Context, index int64, block []byte, _ format.Digest) error {
+	_, err := m.To.WriteAt(block, index*BlockSize)
+	return failure.Wrap(err, failure.Unknown, "write block", "")
+}
+
+type imageBlock struct {
+	image *Image
+	index int64
+}
+
+func (b imageBlock) Index() int64 { return b.index }
+
+func (b imageBlock) Absent() bool { return false }
+
+func (b imageBlock) Read(ctx context.Context, into []byte) (format.Digest, error) {
+	if err := ctx.Err(); err != nil {
+		return format.Digest{}, err
+	}
+	if n, err := b.image.From.ReadAt(into, b.index*BlockSize); n < len(into) {
+		return format.Digest{}, failure.Wrap(err, failure.Unknown, "read block", "")
+	}
+	return sha256.Sum256(into), nil
+}

@@ -1,0 +1,193 @@
+package volume
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/repository"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// zeros is a block of zeros.
+var zeros = make([]byte, BlockSize) //nolint:gochecknoglobals // never written
+
+// segmentWork archives one segment of a volume.
+type segmentWork struct {
+	*Archiver
+	src    Source
+	number uint16
+	free   func(index int64) bool
+	first  int64          // the volume's block with which the segment begins
+	base   format.Segment // nil without one
+	places format.Segment
+
+	mu    sync.Mutex // guards stats
+	stats Stats
+}
+
+// segment prepares segment k of a volume: it begins as it is in a differential base, and empty otherwise.
+func (a *Archiver) segment(ctx context.Context, src Source, k int, base Base) (*segmentWork, error) {
+	w := &segmentWork{Archiver: a, src: src, first: int64(k) * format.SegmentBlocks}
+	w.places = make(format.Segment, min(format.SegmentBlocks, format.Blocks(src.Size())-w.first))
+	if k >= len(base.Segments) {
+		return w, nil
+	}
+	var err error
+	if w.base, err = a.repository.Segment(ctx, base.Segments[k]); err != nil {
+		return nil, err
+	}
+	if len(w.base) > len(w.places) {
+		return nil, failure.New(failure.Usage, "archive volume", "", "segment %d of its base has %d blocks, its own %d",
+			k, len(w.base), len(w.places))
+	}
+	if base.Differential {
+		copy(w.places, w.base)
+	}
+	return w, nil
+}
+
+// run archives the segment's blocks, chunk by chunk.
+func (w *segmentWork) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	listed := w.list(ctx, func(chunk []Block) error {
+		select {
+		case buffer := <-w.chunks:
+			group.Go(func() error { return w.archive(ctx, chunk, buffer) })
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	if err := group.Wait(); err != nil {
+		return err // it may be why the list ended
+	}
+	return listed
+}
+
+// list calls do for each chunk of blocks that are to be read.
+func (w *segmentWork) list(ctx context.Context, do func(chunk []Block) error) error {
+	var chunk []Block
+	next := w.first
+	for b, err := range w.src.Blocks(ctx, w.first, w.first+int64(len(w.places))) {
+		if err != nil {
+			return failure.Annotate(err, "list blocks", "")
+		}
+		index := b.Index()
+		if index < next || index >= w.first+int64(len(w.places)) {
+			return failure.New(failure.Corrupt, "list blocks", "", "block %d is listed after %d, of %d", index, next-1,
+				w.first+int64(len(w.places)))
+		}
+		next = index + 1
+		switch {
+		case w.free != nil && w.free(index):
+			w.places[index-w.first] = format.Place{State: format.Free}
+			w.note(Stats{Free: 1})
+			continue
+		case b.Absent():
+			w.places[index-w.first] = format.Place{State: format.Absent}
+			continue
+		}
+		if chunk = append(chunk, b); len(chunk) == chunkBlocks {
+			if err := do(chunk); err != nil {
+				return err
+			}
+			chunk = nil
+		}
+	}
+	if len(chunk) == 0 {
+		return nil
+	}
+	return do(chunk)
+}
+
+// archive reads a chunk's blocks at the same time, and packs them in their order.
+func (w *segmentWork) archive(ctx context.Context, chunk []Block, buffer []byte) error {
+	if buffer == nil {
+		buffer = make([]byte, chunkBlocks*BlockSize)
+	}
+	defer func() { w.chunks <- buffer }()
+	raws := slices.Collect(slices.Chunk(buffer, BlockSize))
+	digests := make([]format.Digest, len(chunk))
+	reads, reading := errgroup.WithContext(ctx)
+	for i, b := range chunk {
+		raws[i] = raws[i][:min(BlockSize, w.src.Size()-b.Index()*BlockSize)]
+		reads.Go(func() (err error) {
+			digests[i], err = b.Read(reading, raws[i])
+			return err
+		})
+	}
+	if err := reads.Wait(); err != nil {
+		return err
+	}
+	return w.pack(ctx, chunk, digests, raws)
+}
+
+// pack packs the blocks of a chunk that are nowhere yet, by one packer, so that they are next to each other.
+func (w *segmentWork) pack(ctx context.Context, chunk []Block, digests []format.Digest, raws [][]byte) error {
+	stats := Stats{Read: int64(len(chunk))}
+	var packer *repository.Packer
+	defer func() {
+		if packer != nil {
+			w.packers <- packer
+		}
+	}()
+	for i, b := range chunk {
+		if w.known(b.Index(), digests[i], raws[i], &stats) {
+			continue
+		}
+		if packer == nil {
+			select {
+			case packer = <-w.packers:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		from := format.Origin{Volume: w.number, Index: uint32(b.Index())} //nolint:gosec // a volume has at most 64 TiB
+		place, err := packer.Add(from, digests[i], raws[i])
+		if err != nil {
+			return err
+		}
+		w.places[b.Index()-w.first] = place
+		w.recent.add(place)
+		stats.Packed++
+	}
+	w.note(stats)
+	return nil
+}
+
+// known reports whether a block need not be packed, and notes where it is then.
+func (w *segmentWork) known(index int64, digest format.Digest, raw []byte, stats *Stats) bool {
+	at := index - w.first
+	if bytes.Equal(raw, zeros[:len(raw)]) {
+		w.places[at] = format.Place{State: format.Zero}
+		stats.Zero++
+		return true
+	}
+	if at < int64(len(w.base)) && isBlock(w.base[at], digest, raw) {
+		w.places[at] = w.base[at]
+		stats.Unchanged++
+		return true
+	}
+	if place, ok := w.recent.find(digest); ok && isBlock(place, digest, raw) {
+		w.places[at] = place
+		stats.Repeated++
+		return true
+	}
+	return false
+}
+
+// isBlock reports whether a place has a block of this digest and length.
+func isBlock(p format.Place, digest format.Digest, raw []byte) bool {
+	return p.State == format.Saved && p.Block.Digest == digest && int(p.Block.Raw) == len(raw)
+}
+
+func (w *segmentWork) note(s Stats) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stats.add(s)
+}
