@@ -7,6 +7,9 @@ func archiveGuards() []Mutant {
 		onlyForReaders = "an archive says nothing to who has no key"
 	)
 	return []Mutant{
+		in("pkg/archive/snapshot/target.go", "a snapshot that lacks blocks is taken for the volume", asItWas,
+			"t.ebs.Complete(ctx, t.ID, v.Counts.Saved, ebsdirect.Sum(v.Checksum))", "error(nil)",
+			"TestComplete_BlockIsMissing_RefusedByEBS"),
 		in("pkg/archive/volume/segment.go", "a changed block is taken for the one at its place in the base", asItWas,
 			"p.State == format.Saved && p.Block.Digest == digest && int", "p.State == format.Saved && int",
 			"TestArchive_WithABase_PacksOnlyWhatChanged"),
