@@ -66,7 +66,7 @@ func TestGenerate_NamespaceOfThePods(t *testing.T) {
 	for args, want := range map[string]string{
 		"generate rbac": "NAMESPACE is missing", "generate iam --trust=pod-identity": "--namespace is missing",
 		"generate iam --trust=pod-identity -n ops --kms-key=arn:aws:kms:eu-west-1:444455556666:key/0f": "mutually exclusive",
-		"generate cronjob db/a --image=b --keep-daily=0":                                               "no rule says what to keep", "generate bucket -o json": "want table",
+		"generate cronjob db/a --image=b --keep-daily=0":                                               "no rule chooses what to keep", "generate bucket -o json": "want table",
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()

@@ -50,7 +50,7 @@ func Open(ctx context.Context, store objstore.Store, identities ...age.Identity)
 	text, _, err := store.Get(ctx, format.RepositoryPath)
 	if failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" {
 		return nil, failure.New(failure.NotFound, "open repository", store.URL(), "there is no %s",
-			format.RepositoryPath).WithHint("create it with: tisnap archive init --repo %s", store.URL())
+			format.RepositoryPath).WithHint("correct the URL: %s is right below it", format.RepositoryPath)
 	}
 	if err != nil {
 		return nil, failure.Annotate(err, "open repository", store.URL())

@@ -1,3 +1,3 @@
-// Package snapshot reads EBS snapshots as the volumes of an archive, and makes snapshots of archived volumes, by the EBS
-// direct APIs.
+// Package snapshot reads EBS snapshots as the volumes of an archive, and makes snapshots of archived volumes, by the
+// EBS direct APIs.
 package snapshot
