@@ -17,7 +17,7 @@ func TestHints_NameOnlyCommandsThatExist(t *testing.T) {
 	t.Parallel()
 	root := (&app{}).root()
 	// "tisnap archive 1" is a constant of the archive's format.
-	quoted := regexp.MustCompile("[`\"]tisnap ([a-z]+)(?: ?[^ 0-9]|$)")
+	quoted := regexp.MustCompile("[`\"]tisnap ([a-z]+)\\b(?: ?[^ 0-9]|$)")
 	found := 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
