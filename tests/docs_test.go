@@ -2,6 +2,7 @@ package tests
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -62,15 +63,20 @@ func TestDocs_StandIns(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/stand-ins.md")
 	require.NoError(t, err)
+	sections := map[string]string{} // by the stand-in's folder
 	for _, section := range strings.Split(string(page), "\n## ")[1:] {
 		title, _, _ := strings.Cut(section, "\n")
-		_, folder, found := strings.Cut(title, "`")
-		if !found {
-			continue
+		if _, folder, found := strings.Cut(title, "`"); found {
+			sections[strings.TrimSuffix(folder, "`")] += section
 		}
-		folder = strings.TrimSuffix(folder, "`")
-		files, err := filepath.Glob("../" + folder + "/*_test.go")
-		require.NoError(t, err)
+	}
+	for folder, section := range sections {
+		var files []string
+		for _, of := range []string{folder, path.Dir(folder)} { // some are tests of its adapter
+			found, err := filepath.Glob("../" + of + "/*_test.go")
+			require.NoError(t, err)
+			files = append(files, found...)
+		}
 		var source strings.Builder
 		for _, file := range files {
 			text, err := os.ReadFile(file)
