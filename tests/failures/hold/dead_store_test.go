@@ -65,7 +65,7 @@ func TestStoreDeadForGood_IsHeldNoLongerThanTheRunCouldHoldIt(t *testing.T) {
 			switch name {
 			case "resume": // the store cannot be held again either, but nothing of the dead run stays
 				require.NotEqual(t, exitHeld, e.code, e.String())
-				require.Contains(t, e.stderr, "an attempt of an earlier process ended before its cut was proven")
+				require.Contains(t, e.stderr, "an earlier process's attempt ended before its cut was proven")
 			case "release":
 				require.Contains(t, e.stdout, "NOT REACHED")
 				require.Contains(t, e.stdout, "store "+store)

@@ -143,7 +143,7 @@ func TestProcessKilled(t *testing.T) {
 		for _, s := range p.c.Stores() {
 			require.Contains(t, b.stderr.String(), "1024 on store "+id(s))
 		}
-		require.Contains(t, b.stderr.String(), "tisnap release "+prod.String()+" --yes puts back")
+		require.Contains(t, b.stderr.String(), "tisnap release "+prod.String()+" --yes restores")
 		require.NotContains(t, b.stderr.String(), "still held", "the hold itself was released before")
 	})
 	for name, signal := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM} {
