@@ -55,6 +55,22 @@ func (p *place) expire(t *testing.T) {
 	require.NoError(t, runlock.Break(t.Context(), p.store(t), prod, lock.Epoch))
 }
 
+// collects runs gc until EC2 holds nothing that it should not, at most three times: what EC2 did not list the first time
+// is the next one's. It logs what a run of gc left.
+func (p *place) collects(t *testing.T) {
+	t.Helper()
+	var left error
+	for range 3 {
+		e := p.run(within(t, time.Minute), "gc", "--yes", "--older-than", "0s", "--delete-rate", "100")
+		require.Zero(t, e.code, e.String())
+		if left = leak.Balance(context.WithoutCancel(t.Context()), p.Testbed, p.store(t)); left == nil {
+			return
+		}
+		t.Logf("%v\n%s", left, e)
+	}
+	require.NoError(t, left)
+}
+
 // It kills the shipped program at each record of its journal from the cut on (tidb-operator#5074, tidb#44806): every
 // snapshot carries a run whose journal is in the storage, and after gc EC2 holds what sealed manifests name and nothing
 // else. The steps are the backup's own, so that a new one is in the test.
@@ -78,9 +94,7 @@ func TestKilledAtEachJournalRecord_NothingStaysUnnamed(t *testing.T) { //nolint:
 				}
 				p.letsGoWithin(t, lease+10*time.Second)
 				p.expire(t)
-				e := p.run(within(t, time.Minute), "gc", "--yes", "--older-than", "0s", "--delete-rate", "100")
-				require.Zero(t, e.code, e.String())
-				require.NoError(t, leak.Balance(context.WithoutCancel(t.Context()), p.Testbed, p.store(t)))
+				p.collects(t)
 			})
 		}
 	}
