@@ -3,6 +3,7 @@ package ebsdirect_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"maps"
 	"slices"
@@ -203,7 +204,7 @@ func TestWritten_VolumeOfIt_HasTheBytes(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t)
 	parent, _, _ := a.snapshot(t, 1, 2)
-	n := ebsdirect.NewSnapshot{SizeGiB: 20, Parent: parent, Tags: ebs.Tags{ebs.TagRun: "r"}, Timeout: time.Hour}
+	n := ebsdirect.NewSnapshot{Token: rand.Text(), SizeGiB: 20, Parent: parent, Tags: ebs.Tags{ebs.TagRun: "r"}, Timeout: time.Hour}
 	id, err := a.Start(t.Context(), n)
 	require.NoError(t, err)
 	var all ebsdirect.Linear
@@ -238,7 +239,7 @@ func TestWritten_VolumeOfIt_HasTheBytes(t *testing.T) {
 func TestStart_NothingPutForTheTimeout_SnapshotIsInError(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t)
-	id, err := a.Start(t.Context(), ebsdirect.NewSnapshot{SizeGiB: 1, Timeout: 90 * time.Minute})
+	id, err := a.Start(t.Context(), ebsdirect.NewSnapshot{Token: rand.Text(), SizeGiB: 1, Timeout: 90 * time.Minute})
 	require.NoError(t, err)
 	a.clock.Advance(80 * time.Minute)
 	sum := ebsdirect.SumOf(suite.Block(1))
@@ -255,11 +256,11 @@ func TestStart_Encrypted_BySelfOrParent(t *testing.T) {
 	t.Parallel()
 	const key = "arn:aws:kms:us-west-2:123456789012:key/k"
 	a := newAccount(t)
-	id, err := a.Start(t.Context(), ebsdirect.NewSnapshot{SizeGiB: 1, Encrypted: true, KMSKey: key})
+	id, err := a.Start(t.Context(), ebsdirect.NewSnapshot{Token: rand.Text(), SizeGiB: 1, Encrypted: true, KMSKey: key})
 	require.NoError(t, err)
 	require.NoError(t, a.Complete(t.Context(), id, 0, ebsdirect.SumOf(nil)))
 	a.completed(t, id)
-	child, err := a.Start(t.Context(), ebsdirect.NewSnapshot{SizeGiB: 1, Parent: id})
+	child, err := a.Start(t.Context(), ebsdirect.NewSnapshot{Token: rand.Text(), SizeGiB: 1, Parent: id})
 	require.NoError(t, err)
 	for _, id := range []cluster.SnapshotID{id, child} {
 		found, _, ok := a.server.Snapshot(id)
@@ -273,7 +274,7 @@ func TestStart_AccountHasTooManyPending_Limited(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t)
 	a.server.AddForeignSnapshots(ebstest.QuickRules().PendingInAccount, 1000*time.Hour)
-	_, err := a.Start(t.Context(), ebsdirect.NewSnapshot{SizeGiB: 1})
+	_, err := a.Start(t.Context(), ebsdirect.NewSnapshot{Token: rand.Text(), SizeGiB: 1})
 	require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)
 	require.NotEmpty(t, failure.HintOf(err))
 }
@@ -283,7 +284,7 @@ func TestTarget_LockIsLost_NothingIsSent(t *testing.T) {
 	a := newAccount(t)
 	lost := errors.New("the lock is another run's")
 	ctx := fenced.With(t.Context(), func(context.Context) error { return lost })
-	_, start := a.Start(ctx, ebsdirect.NewSnapshot{SizeGiB: 1})
+	_, start := a.Start(ctx, ebsdirect.NewSnapshot{Token: rand.Text(), SizeGiB: 1})
 	for _, err := range []error{
 		start, a.Put(ctx, "snap-1", 0, suite.Block(1), ebsdirect.Sum{}), a.Complete(ctx, "snap-1", 0, ebsdirect.Sum{}),
 	} {

@@ -46,8 +46,8 @@ type Source interface {
 
 // NewSnapshot describes a snapshot to write.
 type NewSnapshot struct {
-	// Token makes Start repeatable: the same token and description give the same snapshot, another description is a
-	// Conflict. See Token.
+	// Token makes Start repeatable, and is needed: the same token and description give the same snapshot, another
+	// description is a Conflict. See Token.
 	Token   string
 	SizeGiB int64 // of its volume
 	// Parent, if set, gives all blocks that are not put, and the encryption. Otherwise they are zeros.

@@ -20,8 +20,11 @@ func (c *Client) Start(ctx context.Context, s NewSnapshot) (cluster.SnapshotID, 
 	if s.Parent != "" && (s.Encrypted || s.KMSKey != "") {
 		return "", failure.New(failure.Usage, opStart.verb, "", "with a parent it is encrypted as the parent is")
 	}
+	if s.Token == "" { // the SDK would choose another one for each try
+		return "", failure.New(failure.Usage, opStart.verb, "", "no client token")
+	}
 	in := &sdk.StartSnapshotInput{
-		ClientToken: optional(s.Token), VolumeSize: &s.SizeGiB, Description: optional(s.Description),
+		ClientToken: &s.Token, VolumeSize: &s.SizeGiB, Description: optional(s.Description),
 		ParentSnapshotId: optional(string(s.Parent)), KmsKeyArn: optional(s.KMSKey),
 	}
 	if s.Encrypted || s.KMSKey != "" {

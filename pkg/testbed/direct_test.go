@@ -1,6 +1,7 @@
 package testbed_test
 
 import (
+	"crypto/rand"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,7 @@ func TestTestbed_EBSDirect_AtTheAddressOfEC2AndS3(t *testing.T) {
 	client, err := ebsdirect.Open(t.Context(), ebsdirect.Config{Region: testbed.Region, Endpoint: bed.AWS()})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	id, err := client.Start(t.Context(), ebsdirect.NewSnapshot{SizeGiB: 1, Tags: ebs.Tags{ebs.TagRun: "run"}})
+	id, err := client.Start(t.Context(), ebsdirect.NewSnapshot{Token: rand.Text(), SizeGiB: 1, Tags: ebs.Tags{ebs.TagRun: "run"}})
 	require.NoError(t, err)
 	found, _, ok := bed.EC2.Snapshot(id)
 	require.True(t, ok)

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -174,7 +175,7 @@ func (b *blocksBench) read(ctx context.Context) error {
 
 // write puts a block for each call in flight again and again.
 func (b *blocksBench) write(ctx context.Context) error {
-	id, err := b.client.Start(ctx, ebsdirect.NewSnapshot{SizeGiB: 1})
+	id, err := b.client.Start(ctx, ebsdirect.NewSnapshot{Token: rand.Text(), SizeGiB: 1})
 	if err != nil {
 		return err
 	}

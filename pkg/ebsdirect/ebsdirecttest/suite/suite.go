@@ -4,6 +4,7 @@ package suite
 
 import (
 	"context"
+	"crypto/rand"
 	"iter"
 	"slices"
 	"testing"
@@ -79,6 +80,7 @@ func Run(t *testing.T, create func(t *testing.T) Subject) {
 		"Start_SameToken_SameSnapshot":       startTwice,
 		"Start_TokenForOthers_Conflict":      startMismatch,
 		"Start_ParentAndKey_Usage":           parentAndKey,
+		"Start_NoToken_Usage":                noToken,
 		"Parent_BlocksNotPut_Inherited":      inherited,
 		"Changed_ParentAndChild_WhatWasPut":  changed,
 		"Changed_OtherLineage_Usage":         unrelated,
@@ -245,10 +247,16 @@ func startMismatch(t *testing.T, s Subject) {
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
 }
 
+// Without one, a try whose answer is lost would leave a snapshot that nobody knows.
+func noToken(t *testing.T, s Subject) {
+	_, err := s.Client.Start(t.Context(), ebsdirect.NewSnapshot{SizeGiB: 1})
+	require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
+}
+
 func parentAndKey(t *testing.T, s Subject) {
 	for _, n := range []ebsdirect.NewSnapshot{
-		{SizeGiB: 1, Parent: "snap-0123456789abcdef0", Encrypted: true},
-		{SizeGiB: 1, Parent: "snap-0123456789abcdef0", KMSKey: "arn:aws:kms:us-west-2:123456789012:key/k"},
+		{Token: rand.Text(), SizeGiB: 1, Parent: "snap-0123456789abcdef0", Encrypted: true},
+		{Token: rand.Text(), SizeGiB: 1, Parent: "snap-0123456789abcdef0", KMSKey: "arn:aws:kms:us-west-2:123456789012:key/k"},
 	} {
 		_, err := s.Client.Start(t.Context(), n)
 		require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
@@ -346,7 +354,7 @@ func nowhere(t *testing.T, s Subject) {
 	s.needs(t, TraitMissing)
 	const id = cluster.SnapshotID("snap-0123456789abcdef0")
 	_, size := s.Client.SizeGiB(t.Context(), id)
-	_, parent := s.Client.Start(t.Context(), ebsdirect.NewSnapshot{SizeGiB: 1, Parent: id})
+	_, parent := s.Client.Start(t.Context(), ebsdirect.NewSnapshot{Token: rand.Text(), SizeGiB: 1, Parent: id})
 	for _, err := range []error{
 		size, parent, s.Client.Put(t.Context(), id, 0, Block(1), ebsdirect.SumOf(Block(1))),
 		s.Client.Complete(t.Context(), id, 0, ebsdirect.Sum{}),
