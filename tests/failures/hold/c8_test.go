@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -55,29 +56,17 @@ func (p *place) expire(t *testing.T) {
 	require.NoError(t, runlock.Break(t.Context(), p.store(t), prod, lock.Epoch))
 }
 
-// collects runs gc until EC2 holds nothing that it should not, at most three times: what EC2 did not list the first time
-// is the next one's. It logs what a run of gc left.
-func (p *place) collects(t *testing.T) {
-	t.Helper()
-	var left error
-	for range 3 {
-		e := p.run(within(t, time.Minute), "gc", "--yes", "--older-than", "0s", "--delete-rate", "100")
-		require.Zero(t, e.code, e.String())
-		if left = leak.Balance(context.WithoutCancel(t.Context()), p.Testbed, p.store(t)); left == nil {
-			return
-		}
-		t.Logf("%v\n%s", left, e)
-	}
-	require.NoError(t, left)
-}
-
 // It kills the shipped program at each record of its journal from the cut on (tidb-operator#5074, tidb#44806): every
 // snapshot carries a run whose journal is in the storage, and after gc EC2 holds what sealed manifests name and nothing
 // else. The steps are the backup's own, so that a new one is in the test.
 // Catalogue: C8.
 func TestKilledAtEachJournalRecord_NothingStaysUnnamed(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
 	t.Parallel()
-	p := newPlace(t, 3, func(c *testbed.Config) { c.Rules.SnapshotSpacing, c.StaticRegions = 0, 4 })
+	p := newPlace(t, 3, func(c *testbed.Config) {
+		c.Rules.SnapshotSpacing, c.StaticRegions = 0, 4
+		// What EC2 does not list yet is a later gc's. By default gc keeps what is of the last hour, which is left out here.
+		c.Rules.Invisible = ebstest.Span{}
+	})
 	steps := backup.Outline()
 	cut := slices.IndexFunc(steps, func(s phase.Outline) bool { return s.Name == journal.StepCut })
 	require.Positive(t, cut)
@@ -94,7 +83,9 @@ func TestKilledAtEachJournalRecord_NothingStaysUnnamed(t *testing.T) { //nolint:
 				}
 				p.letsGoWithin(t, lease+10*time.Second)
 				p.expire(t)
-				p.collects(t)
+				e := p.run(within(t, time.Minute), "gc", "--yes", "--older-than", "0s", "--delete-rate", "100")
+				require.Zero(t, e.code, e.String())
+				require.NoError(t, leak.Balance(context.WithoutCancel(t.Context()), p.Testbed, p.store(t)))
 			})
 		}
 	}
