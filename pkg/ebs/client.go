@@ -3,19 +3,16 @@ package ebs
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
-	"github.com/aws/smithy-go/logging"
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -62,34 +59,14 @@ var (
 	_ Keys        = (*Client)(nil)
 )
 
-// sdkLog writes the SDK's messages to the log.
-func sdkLog(log *zap.Logger) logging.Logger {
-	if log == nil {
-		return logging.Nop{}
-	}
-	return logging.LoggerFunc(func(_ logging.Classification, format string, v ...any) {
-		log.Warn("aws sdk: " + fmt.Sprintf(format, v...))
-	})
-}
-
 // regionTimeout bounds the query of the instance metadata service, which does not answer outside EC2.
 const regionTimeout = 2 * time.Second
 
 // Open resolves region and credentials and returns a client. It contacts AWS only as far as resolving credentials
 // requires. A missing region is a Usage error, missing credentials are Denied.
 func Open(ctx context.Context, c Config) (*Client, error) {
-	options := []func(*config.LoadOptions) error{
-		// Only call.go retries.
-		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
-		config.WithLogger(sdkLog(c.Log)),
-	}
-	if c.Region != "" {
-		options = append(options, config.WithRegion(c.Region))
-	}
-	if c.Profile != "" {
-		options = append(options, config.WithSharedConfigProfile(c.Profile))
-	}
-	cfg, err := config.LoadDefaultConfig(ctx, options...)
+	cfg, err := sdkhttp.Load(ctx, c.Region, c.Profile, c.Log,
+		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} })) // only call.go retries
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Usage, "load aws configuration", "")
 	}
@@ -110,13 +87,9 @@ func Open(ctx context.Context, c Config) (*Client, error) {
 }
 
 func newClient(cfg aws.Config, c Config) *Client {
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // net/http documents the type
-	if buildable, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
-		transport = buildable.GetTransport() // has AWS_CA_BUNDLE's certificates
-	}
 	// A cut sends requests for all instances at once: with the default of 2 idle connections, each would need a new TLS
 	// handshake inside the hold.
-	transport.MaxIdleConnsPerHost = 128
+	transport := sdkhttp.Transport(cfg, 128)
 	transport.MaxIdleConns = 256
 	cfg.HTTPClient = &http.Client{Transport: sdkhttp.Wrap(transport)}
 

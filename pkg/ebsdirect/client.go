@@ -3,15 +3,12 @@ package ebsdirect
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	sdk "github.com/aws/aws-sdk-go-v2/service/ebs"
-	"github.com/aws/smithy-go/logging"
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/ebs"
@@ -50,23 +47,8 @@ var (
 
 // Open resolves region and credentials and returns a client. It contacts AWS only as far as the SDK requires.
 func Open(ctx context.Context, c Config) (*Client, error) {
-	log := c.Log
-	if log == nil {
-		log = zap.NewNop()
-	}
-	options := []func(*config.LoadOptions) error{
-		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }), // only call.go retries
-		config.WithLogger(logging.LoggerFunc(func(_ logging.Classification, format string, v ...any) {
-			log.Warn("aws sdk: " + fmt.Sprintf(format, v...))
-		})),
-	}
-	if c.Region != "" {
-		options = append(options, config.WithRegion(c.Region))
-	}
-	if c.Profile != "" {
-		options = append(options, config.WithSharedConfigProfile(c.Profile))
-	}
-	cfg, err := config.LoadDefaultConfig(ctx, options...)
+	cfg, err := sdkhttp.Load(ctx, c.Region, c.Profile, c.Log,
+		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} })) // only call.go retries
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Usage, "load aws configuration", "")
 	}
@@ -81,12 +63,7 @@ func Open(ctx context.Context, c Config) (*Client, error) {
 }
 
 func newClient(cfg aws.Config, c Config) *Client {
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // net/http documents the type
-	if buildable, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
-		transport = buildable.GetTransport() // has AWS_CA_BUNDLE's certificates
-	}
-	transport.MaxIdleConnsPerHost = MaxInFlight // else most calls would need a TLS handshake
-	transport.MaxIdleConns = MaxInFlight
+	transport := sdkhttp.Transport(cfg, MaxInFlight) // else most calls would need a TLS handshake
 	cfg.HTTPClient = &http.Client{Transport: sdkhttp.Wrap(transport)}
 	if c.Clock == nil {
 		c.Clock = ebs.RealTime()

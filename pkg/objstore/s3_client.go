@@ -2,7 +2,6 @@ package objstore
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -14,8 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
-	"github.com/aws/smithy-go/logging"
-	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/sdkhttp"
@@ -34,20 +31,10 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 	if timeout <= 0 {
 		timeout = defaultAttemptTimeout
 	}
-	options := []func(*config.LoadOptions) error{
-		config.WithRetryer(newRetryer),
-		config.WithLogger(sdkLog(c.Log)),
+	loaded, err := sdkhttp.Load(ctx, c.Region, c.Profile, c.Log, config.WithRetryer(newRetryer),
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 			t.ResponseHeaderTimeout = timeout // a silent connection fails, and the SDK retries
-		})),
-	}
-	if c.Region != "" {
-		options = append(options, config.WithRegion(c.Region))
-	}
-	if c.Profile != "" {
-		options = append(options, config.WithSharedConfigProfile(c.Profile))
-	}
-	loaded, err := config.LoadDefaultConfig(ctx, options...)
+		})))
 	if err != nil {
 		return nil, (&failure.Error{Op: "open storage", Target: "s3://" + bucket, Kind: failure.Usage, Err: err}).
 			WithHint("correct AWS_PROFILE, --profile or the files in ~/.aws")
@@ -87,16 +74,6 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 		prefix += "/"
 	}
 	return &s3Store{client: client, bucket: bucket, prefix: prefix, put: c.Put, transport: transport}, nil
-}
-
-// sdkLog writes the SDK's messages to the log.
-func sdkLog(log *zap.Logger) logging.Logger {
-	if log == nil {
-		return logging.Nop{}
-	}
-	return logging.LoggerFunc(func(_ logging.Classification, format string, v ...any) {
-		log.Warn("aws sdk: " + fmt.Sprintf(format, v...))
-	})
 }
 
 // sameMethodOnly follows the redirects that keep the method and the body, as the SDK's own client does.

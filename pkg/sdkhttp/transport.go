@@ -1,4 +1,5 @@
-// Package sdkhttp is what goes between the AWS SDK and net/http.
+// Package sdkhttp is what all clients of the AWS SDK need beneath them: its configuration, and what goes between it and
+// net/http.
 package sdkhttp
 
 import (

@@ -13,7 +13,7 @@ type confinement struct {
 func confinements() []confinement {
 	return []confinement{
 		{
-			path: "github.com/aws/", to: []string{"pkg/ebs", "pkg/ebsdirect", "pkg/objstore"},
+			path: "github.com/aws/", to: []string{"pkg/ebs", "pkg/ebsdirect", "pkg/objstore", "pkg/sdkhttp"},
 			reason: "the AWS SDK's types stay inside the adapters",
 		},
 		{
