@@ -38,7 +38,7 @@ func layers() [][]string {
 		{"kube/forward", "kube/operator1"},
 		{"ebs", "objstore", "pd", "tikv", "kube"},
 		{"kube/kubetest", "ebsdirect", "archive/repository"},
-		{"archive/volume"},
+		{"archive/volume", "archive/archivetest"},
 		{"archive/snapshot"},
 		{"earlyapply", "marks", "phase"},
 		{"catalog", "runlock", "journal", "storage"},

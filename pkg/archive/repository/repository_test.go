@@ -14,11 +14,11 @@ import (
 	"filippo.io/age"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/archive/archivetest"
 	"github.com/tisnap/tisnap/pkg/archive/codec"
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
@@ -27,7 +27,7 @@ import (
 type lab struct {
 	*repository.Repository
 	store *counted
-	owner *age.X25519Identity
+	owner age.Identity
 }
 
 type counted struct {
@@ -43,19 +43,6 @@ func (c *counted) GetRange(ctx context.Context, key string, offset, length int64
 	return c.Memory.GetRange(ctx, key, offset, length)
 }
 
-func initIn(t *testing.T, store objstore.Store) (*repository.Repository, *age.X25519Identity, error) {
-	t.Helper()
-	owner, err := age.GenerateX25519Identity()
-	require.NoError(t, err)
-	keys, err := format.NewKeyring()
-	require.NoError(t, err)
-	slot, err := keys.AgeSlot("owner", owner.Recipient().String(), owner.Recipient())
-	require.NoError(t, err)
-	r, err := repository.Init(t.Context(), store, keys, []format.Slot{slot},
-		format.Settings{PackSize: 2 << 20})
-	return r, owner, err
-}
-
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	return newLabWith(t, nil)
@@ -64,7 +51,7 @@ func newLab(t *testing.T) *lab {
 func newLabWith(t *testing.T, plan *fault.Plan) *lab {
 	t.Helper()
 	store := &counted{Memory: objstoretest.NewMemory(plan)}
-	r, owner, err := initIn(t, store)
+	r, owner, err := archivetest.New(t.Context(), store, 2<<20)
 	require.NoError(t, err)
 	return &lab{r, store, owner}
 }
@@ -213,7 +200,7 @@ func TestPutSegment_ExistingOneIsDamaged_Refused(t *testing.T) {
 func TestInitAndOpen_WrongStorageOrKey_AreRefused(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	_, _, err := initIn(t, l.store)
+	_, _, err := archivetest.New(t.Context(), l.store, 2<<20)
 	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
 	stranger, err := age.GenerateX25519Identity()
 	require.NoError(t, err)

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"filippo.io/age"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/tisnap/tisnap/pkg/archive/archivetest"
 	"github.com/tisnap/tisnap/pkg/archive/codec"
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
@@ -122,13 +122,7 @@ func requireEqual(t *testing.T, want, got *disk.Image) {
 
 func newRepository(t *testing.T) *repository.Repository {
 	t.Helper()
-	owner, err := age.GenerateX25519Identity()
-	require.NoError(t, err)
-	keys, err := format.NewKeyring()
-	require.NoError(t, err)
-	slot, err := keys.AgeSlot("owner", owner.Recipient().String(), owner.Recipient())
-	require.NoError(t, err)
-	r, err := repository.Init(t.Context(), objstoretest.NewMemory(nil), keys, []format.Slot{slot}, format.Settings{PackSize: 8 << 20})
+	r, _, err := archivetest.New(t.Context(), objstoretest.NewMemory(nil), 8<<20)
 	require.NoError(t, err)
 	return r
 }

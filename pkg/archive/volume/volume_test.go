@@ -12,9 +12,9 @@ import (
 	"slices"
 	"testing"
 
-	"filippo.io/age"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/archive/archivetest"
 	"github.com/tisnap/tisnap/pkg/archive/codec"
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
@@ -32,13 +32,8 @@ type lab struct {
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	l := &lab{store: objstoretest.NewMemory(nil)}
-	owner, err := age.GenerateX25519Identity()
-	require.NoError(t, err)
-	keys, err := format.NewKeyring()
-	require.NoError(t, err)
-	slot, err := keys.AgeSlot("owner", owner.Recipient().String(), owner.Recipient())
-	require.NoError(t, err)
-	l.Repository, err = repository.Init(t.Context(), l.store, keys, []format.Slot{slot}, format.Settings{PackSize: 4 << 20})
+	var err error
+	l.Repository, _, err = archivetest.New(t.Context(), l.store, 4<<20)
 	require.NoError(t, err)
 	return l
 }
