@@ -206,11 +206,11 @@ bench: $(if $(filter-out go storage estimate,$(SUITE)),build) ## measure SUITE=g
 ##@ ship
 
 .PHONY: man
-man: ## write the man pages into bin/man
+man: # write the man pages into bin/man
 	SOURCE_DATE_EPOCH=$(EPOCH) $(GO) run ./hack/man bin/man
 
 .PHONY: completions
-completions: ## write the shells' completions into bin/completions
+completions: # write the shells' completions into bin/completions
 	@mkdir -p bin/completions
 	for shell in bash zsh fish; do $(GO) run ./cmd/tisnap completion $$shell >bin/completions/tisnap.$$shell; done
 
