@@ -9,12 +9,12 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
-// mount follows a claim to its EBS volume. why is what is missing on the way. The volume must refer to the claim by
-// namespace, name and uid: one in another namespace, or a released one, may have the same name.
-func (f *podObjects) mount(claim, mountPath, namespace string) (m Mount, why string, err error) {
+// mount follows a claim to its EBS volume; the result has no path and role yet. why is what is missing on the way. The
+// volume must refer to the claim by namespace, name and uid: one in another namespace, or a released one, may have the
+// same name.
+func (f *podObjects) mount(claim, namespace string) (m Mount, why string, err error) {
 	pvc := f.claims[claim]
 	if pvc == nil {
 		return m, "does not exist", nil
@@ -34,13 +34,7 @@ func (f *podObjects) mount(claim, mountPath, namespace string) (m Mount, why str
 	if volume == "" {
 		return m, fmt.Sprintf("is bound to %s, which is not an EBS volume but %s", pv.Name, foreignDriver(pv)), nil
 	}
-	role, err := operator1.VolumeRole(f.config, mountPath)
-	if err != nil {
-		return m, "", err
-	}
-	m = Mount{
-		Role: role, MountPath: mountPath, PVC: claim, PV: pv.Name, Volume: volume, Class: pv.Spec.StorageClassName,
-	}
+	m = Mount{PVC: claim, PV: pv.Name, Volume: volume, Class: pv.Spec.StorageClassName}
 	// Items of a list have no kind, but readers of the manifest need it.
 	pvc.APIVersion, pvc.Kind = "v1", "PersistentVolumeClaim"
 	pv.APIVersion, pv.Kind = "v1", "PersistentVolume"

@@ -49,7 +49,7 @@ func TestMount_EachDriver(t *testing.T) {
 					},
 				}},
 			}
-			m, why, err := f.mount("claim", "/var/lib/tikv", "tidb")
+			m, why, err := f.mount("claim", "tidb")
 			require.NoError(t, err)
 			require.Equal(t, row.why, why)
 			require.EqualValues(t, row.volume, m.Volume)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -20,7 +19,7 @@ import (
 
 // podObjects is everything that the pods of a cluster lead to, read with few requests.
 type podObjects struct {
-	config  any // spec.tikv.config
+	of      *source
 	claims  map[string]*corev1.PersistentVolumeClaim
 	volumes map[string]*corev1.PersistentVolume // by PV name
 	nodes   map[string]*corev1.Node
@@ -30,12 +29,11 @@ type podObjects struct {
 // TiKVPods lists the TiKV pods that exist now. If a pod's claim is not bound to an EBS volume, the pods are
 // returned together with an Unready error that names the claims; those mounts are left out.
 func (c *Client) TiKVPods(ctx context.Context, name cluster.Name) ([]Pod, error) {
-	tc, config, err := c.readCluster(ctx, name)
+	of, err := c.find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.core.CoreV1().Pods(name.Namespace).
-		List(ctx, operator1.ComponentSelector(tc.Instance, operator1.TiKV))
+	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, of.pods)
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list tikv pods", name.String())
 	}
@@ -43,7 +41,7 @@ func (c *Client) TiKVPods(ctx context.Context, name cluster.Name) ([]Pod, error)
 	if err != nil {
 		return nil, err
 	}
-	objects.config = config
+	objects.of = of
 	found := make([]Pod, 0, len(list.Items))
 	var unbound []string
 	for i := range list.Items {
@@ -54,7 +52,7 @@ func (c *Client) TiKVPods(ctx context.Context, name cluster.Name) ([]Pod, error)
 		found = append(found, pod)
 		unbound = append(unbound, missing...)
 	}
-	sort.Slice(found, func(i, j int) bool { return found[i].Ordinal < found[j].Ordinal })
+	of.order(found)
 	if len(unbound) > 0 {
 		return found, failure.New(failure.Unready, "list tikv pods", name.String(), "%s", strings.Join(unbound, "; ")).
 			WithHint("describe the claims: kubectl -n %s describe pvc", name.Namespace)
@@ -129,7 +127,7 @@ func fetch[T any](
 
 // pod assembles what is known about a pod, and lists its claims without an EBS volume.
 func (f *podObjects) pod(p *corev1.Pod) (found Pod, unbound []string, err error) {
-	found = Pod{Name: p.Name, Ordinal: ordinalOf(p.Name), Node: p.Spec.NodeName, Ready: isReady(p)}
+	found = Pod{Name: p.Name, Node: p.Spec.NodeName, Ready: isReady(p)}
 	if !found.Ready {
 		found.Reason = podReason(p, f.reasons[string(p.UID)])
 	}
@@ -137,12 +135,14 @@ func (f *podObjects) pod(p *corev1.Pod) (found Pod, unbound []string, err error)
 		found.Instance = cluster.InstanceID(instanceOf(node.Spec.ProviderID))
 		found.Zone = cluster.Zone(node.Labels[zoneKey])
 	}
-	paths := mountPaths(p)
 	for _, v := range p.Spec.Volumes {
 		if v.PersistentVolumeClaim == nil {
 			continue
 		}
-		mount, why, err := f.mount(v.PersistentVolumeClaim.ClaimName, paths[v.Name], p.Namespace)
+		mount, why, err := f.mount(v.PersistentVolumeClaim.ClaimName, p.Namespace)
+		if err == nil && why == "" {
+			mount.MountPath, mount.Role, err = f.of.place(p, v.Name)
+		}
 		if err != nil {
 			return found, nil, err
 		}
@@ -174,17 +174,17 @@ func claimsOf(p *corev1.Pod) []string {
 	return names
 }
 
-// mountPaths maps the pod's volumes to where the tikv container sees them.
-func mountPaths(p *corev1.Pod) map[string]string {
-	paths := map[string]string{}
+// mountPath returns where the tikv container, or else the first other one, sees a volume of the pod.
+func mountPath(p *corev1.Pod, volume string) string {
+	path := ""
 	for _, container := range p.Spec.Containers {
 		for _, m := range container.VolumeMounts {
-			if _, seen := paths[m.Name]; !seen || container.Name == operator1.TiKV {
-				paths[m.Name] = m.MountPath
+			if m.Name == volume && (path == "" || container.Name == operator1.TiKV) {
+				path = m.MountPath
 			}
 		}
 	}
-	return paths
+	return path
 }
 
 // ordinalOf returns the number at the end of a pod's name, or -1.

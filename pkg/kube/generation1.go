@@ -1,0 +1,58 @@
+package kube
+
+import (
+	"context"
+	"sort"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
+)
+
+// generation1 is TiDB Operator 1.x: one TidbCluster, and StatefulSets.
+type generation1 struct{ *Client }
+
+func (g generation1) read(ctx context.Context, name cluster.Name) (*source, error) {
+	o, err := g.dynamic.Resource(operator1.Resource()).Namespace(name.Namespace).
+		Get(ctx, name.Name, metav1.GetOptions{})
+	if err = kubeerr.Wrap(err, "read tidbcluster", name.String()); failure.Is(err, failure.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	tc, config, err := operator1.Read(name, o)
+	if err != nil {
+		return nil, err
+	}
+	return &source{
+		TidbCluster: tc, pods: operator1.ComponentSelector(tc.Instance, operator1.TiKV),
+		place: func(p *corev1.Pod, volume string) (string, cluster.Role, error) {
+			path := mountPath(p, volume)
+			role, err := operator1.VolumeRole(config, path)
+			return path, role, err
+		},
+		order: func(pods []Pod) {
+			for i := range pods {
+				pods[i].Ordinal = ordinalOf(pods[i].Name)
+			}
+			sort.Slice(pods, func(i, j int) bool { return pods[i].Ordinal < pods[j].Ordinal })
+		},
+	}, nil
+}
+
+func (g generation1) names(ctx context.Context, namespace string) ([]cluster.Name, error) {
+	list, err := g.dynamic.Resource(operator1.Resource()).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, kubeerr.Wrap(err, "list tidbclusters", namespace)
+	}
+	names := make([]cluster.Name, len(list.Items))
+	for i := range list.Items {
+		names[i] = cluster.Name{Namespace: list.Items[i].GetNamespace(), Name: list.Items[i].GetName()}
+	}
+	return names, nil
+}
