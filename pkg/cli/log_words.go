@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/journal"
@@ -13,12 +14,50 @@ import (
 
 // logWords describes a journal's records, in order, for people.
 type logWords struct {
+	at        time.Time                     // of the record that is described
 	stores    map[cluster.SnapshotID]string // the store that a snapshot's volume is for
+	asked     map[cluster.VolumeID]volumeAsked
+	holding   time.Time // since when the cluster is held; zero if it is not
+	stillHeld bool      // the release that is under way had to leave PD held
 	processes int
 }
 
-// of returns what the record says in a line.
-func (l *logWords) of(r *phase.Record) string {
+// volumeAsked is a volume that EC2 makes, and has not shown as available yet.
+type volumeAsked struct {
+	what string
+	at   time.Time
+}
+
+// of returns what the record says: a line, or one for each volume.
+func (l *logWords) of(r *phase.Record) []string {
+	l.at = r.Time
+	switch {
+	case r.Type == phase.RecordResult && r.Name == journal.ResultAvailable:
+		return l.available(r)
+	case r.Type == phase.RecordIntent && r.Name == journal.IntentLeases:
+		l.holding = l.at
+	case r.Type == phase.RecordResult && r.Name == journal.ResultStillHeld:
+		l.stillHeld = true
+	case r.Type == phase.RecordDone && r.Step == journal.StepRelease,
+		r.Type == phase.RecordDone && r.Step == journal.StepReleaseAgain,
+		r.Type == phase.RecordUndone && r.Step == journal.StepHold:
+		return append(l.released(), l.line(r))
+	}
+	return []string{l.line(r)}
+}
+
+// released says how long the cluster was held, once.
+func (l *logWords) released() []string {
+	since, left := l.holding, l.stillHeld
+	l.stillHeld = false
+	if since.IsZero() || left {
+		return nil
+	}
+	l.holding = time.Time{}
+	return []string{"the cluster is released, after a hold of " + report.Duration(l.at.Sub(since).Seconds())}
+}
+
+func (l *logWords) line(r *phase.Record) string {
 	switch r.Type {
 	case phase.RecordIntent, phase.RecordResult:
 		if text := l.effect(r); text != "" {
@@ -165,14 +204,40 @@ func (l *logWords) askedForVolumes(data json.RawMessage) string {
 	return fmt.Sprintf("asks EC2 for %d volumes", len(volumes))
 }
 
+// volume remembers when it was asked for. A process that resumes the run asks again for the same volume.
 func (l *logWords) volume(data json.RawMessage) string {
 	var v journal.Volume
 	if json.Unmarshal(data, &v) != nil {
 		return ""
 	}
-	text := fmt.Sprintf("volume %s from %s", v.Volume, v.Snapshot)
+	what := fmt.Sprintf("volume %s from %s", v.Volume, v.Snapshot)
 	if of := l.stores[v.Snapshot]; of != "" {
-		return of + ": " + text
+		what = of + ": " + what
 	}
-	return text
+	if l.asked == nil {
+		l.asked = map[cluster.VolumeID]volumeAsked{}
+	}
+	if _, known := l.asked[v.Volume]; !known {
+		l.asked[v.Volume] = volumeAsked{what: what, at: l.at}
+	}
+	return what + ", which EC2 is making"
+}
+
+// available says of each volume how long EC2 took to make it; none is said twice.
+func (l *logWords) available(r *phase.Record) []string {
+	var volumes []cluster.VolumeID
+	if json.Unmarshal(r.Data, &volumes) != nil {
+		return []string{l.line(r)}
+	}
+	var lines []string
+	for _, id := range volumes {
+		asked, ok := l.asked[id]
+		if !ok || asked.at.IsZero() {
+			continue
+		}
+		lines = append(lines,
+			fmt.Sprintf("%s, available after %s", asked.what, report.Duration(l.at.Sub(asked.at).Seconds())))
+		l.asked[id] = volumeAsked{}
+	}
+	return lines
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,7 +25,7 @@ func TestLogWords_SayWhatHappened(t *testing.T) {
 	}
 	var l logWords
 	var got []string
-	for _, r := range []phase.Record{
+	for i, r := range []phase.Record{
 		{Type: phase.RecordRun, Run: "r", Data: data(journal.About{Operation: journal.Backup, Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}, Backup: "b"})},
 		{Type: phase.RecordBegin, Step: "cut"},
 		{Type: phase.RecordIntent, Step: "cut", Name: journal.IntentCreateSnapshots, Data: data(map[cluster.StoreID]ebs.CutRequest{1: {Volumes: []cluster.VolumeID{"vol-1", "vol-2"}}, 2: {Volumes: []cluster.VolumeID{"vol-3"}}})},
@@ -32,6 +33,9 @@ func TestLogWords_SayWhatHappened(t *testing.T) {
 		{Type: phase.RecordResumed},
 		{Type: phase.RecordIntent, Step: "create-volumes", Name: journal.IntentCreateVolumes, Data: data([]*volumes.Volume{{Store: 3, Role: cluster.RoleData, Snapshot: "snap-1"}, {Store: 4, Snapshot: "snap-2"}})},
 		{Type: phase.RecordResult, Step: "create-volumes", Name: journal.ResultVolume, Data: data(journal.Volume{Snapshot: "snap-1", Volume: "vol-9"})},
+		{Type: phase.RecordResult, Step: "create-volumes", Name: journal.ResultVolume, Data: data(journal.Volume{Snapshot: "snap-2", Volume: "vol-8"})},
+		{Type: phase.RecordResult, Step: "await-volumes", Name: journal.ResultAvailable, Data: data([]string{"vol-9"})},
+		{Type: phase.RecordResult, Step: "await-volumes", Name: journal.ResultAvailable, Data: data([]string{"vol-9", "vol-8"})},
 		{Type: phase.RecordDone, Step: "create-volumes", Seconds: 3},
 		{Type: phase.RecordResult, Step: "later", Name: "some-thing", Data: data(1)},
 		{Type: phase.RecordIntent, Step: "hold", Name: journal.IntentLimits, Data: data(1)},
@@ -39,7 +43,8 @@ func TestLogWords_SayWhatHappened(t *testing.T) {
 		{Type: phase.RecordUndone, Step: "seal"},
 		{Type: phase.RecordEnd},
 	} {
-		got = append(got, l.of(&r))
+		r.Time = time.Unix(int64(20*i), 0)
+		got = append(got, l.of(&r)...)
 	}
 	require.Equal(t, strings.Split(`run r: backup of tidb/prod, backup b
 step cut: begins
@@ -47,11 +52,48 @@ asks EC2 for 3 snapshots on 2 instances
 EC2 started snapshots: snap-1, snap-2
 resumed by process 2
 asks EC2 for 2 volumes
-store 3: volume vol-9 from snap-1
+store 3: volume vol-9 from snap-1, which EC2 is making
+store 4: volume vol-8 from snap-2, which EC2 is making
+store 3: volume vol-9 from snap-1, available after 40s
+store 4: volume vol-8 from snap-2, available after 40s
 step create-volumes: done in 3s
 step later: some thing
 step hold: lower limits
 step seal: failed: no answer
 step seal: undone
 the run has ended`, "\n"), got)
+}
+
+// The log says how long a cluster was held: up to its release, or to the end of an undone hold.
+func TestLogWords_SayHowLongTheHoldWas(t *testing.T) {
+	t.Parallel()
+	step := func(of phase.RecordType, name string) phase.Record { return phase.Record{Type: of, Step: name} }
+	leases := phase.Record{Type: phase.RecordIntent, Step: journal.StepHold, Name: journal.IntentLeases, Data: []byte(`{}`)}
+	left := phase.Record{Type: phase.RecordResult, Step: journal.StepRelease, Name: journal.ResultStillHeld, Data: []byte(`"no answer"`)}
+	released, again := step(phase.RecordDone, journal.StepRelease), step(phase.RecordDone, journal.StepReleaseAgain)
+	for name, row := range map[string]struct {
+		records []phase.Record
+		want    string
+	}{
+		"released":       {[]phase.Record{leases, released, again}, "2s"},
+		"released later": {[]phase.Record{leases, left, released, again}, "6s"},
+		"undone":         {[]phase.Record{leases, step(phase.RecordUndone, journal.StepHold), released}, "2s"},
+		"held again":     {[]phase.Record{leases, leases, released}, "2s"},
+		"never held":     {[]phase.Record{released, again}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var l logWords
+			var got []string
+			for i, r := range row.records {
+				r.Time = time.Unix(int64(2*i), 0)
+				for _, line := range l.of(&r) {
+					if after, ok := strings.CutPrefix(line, "the cluster is released, after a hold of "); ok {
+						got = append(got, after)
+					}
+				}
+			}
+			require.Equal(t, row.want, strings.Join(got, " and "))
+		})
+	}
 }

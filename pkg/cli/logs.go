@@ -102,6 +102,10 @@ func (l *runLog) record(w io.Writer, r *phase.Record) error {
 	if l.asJSON {
 		return json.NewEncoder(w).Encode(r)
 	}
-	_, err := fmt.Fprintf(w, "%s  %s\n", r.Time.UTC().Format(time.RFC3339), oneLine(l.words.of(r)))
-	return err
+	for _, line := range l.words.of(r) {
+		if _, err := fmt.Fprintf(w, "%s  %s\n", r.Time.UTC().Format(time.RFC3339), oneLine(line)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

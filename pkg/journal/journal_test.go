@@ -64,14 +64,14 @@ func TestNames_AreThoseOfEveryReleasedVersion(t *testing.T) {
 		"lock", "early-apply", "read-replicas", "marks", "connect", "hold", "hold-gc", "backup-ts", "cut", "release", "record", "seal", "release-again",
 		"create-cluster", "create-volumes", "bind-volumes", "freeze-scheduling", "find-ahead", "recover", "await-leaders",
 		"turn-off-early-apply", "take-leases", "pause-schedulers", "lower-limits", "create-snapshots", "create-volumes", "enable-fast-restore", "leave-recovery",
-		"backup-ts", "snapshots", "volume", "fast-restore-disabled", "early-apply-back", "still-held", "serves", "ahead", "expected", "left-recovery",
+		"backup-ts", "snapshots", "volume", "fast-restore-disabled", "early-apply-back", "still-held", "serves", "ahead", "expected", "left-recovery", "available",
 	}, []string{
 		journal.StepLock, journal.StepEarlyApply, journal.StepReadReplicas, journal.StepMarks, journal.StepConnect, journal.StepHold, journal.StepHoldGC, journal.StepBackupTS, journal.StepCut,
 		journal.StepRelease, journal.StepRecord, journal.StepSeal, journal.StepReleaseAgain,
 		journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes, journal.StepFreezeScheduling,
 		journal.StepFindAhead, journal.StepRecover, journal.StepAwaitLeaders,
 		journal.IntentEarlyApply, journal.IntentLeases, journal.IntentSchedulers, journal.IntentLimits, journal.IntentCreateSnapshots, journal.IntentCreateVolumes, journal.IntentFastRestore, journal.IntentLeaveRecovery,
-		journal.ResultBackupTS, journal.ResultSnapshots, journal.ResultVolume, journal.ResultFastRestoreEnded, journal.ResultEarlyApplyBack, journal.ResultStillHeld, journal.ResultServes, journal.ResultAhead, journal.ResultExpected, journal.ResultLeftRecovery,
+		journal.ResultBackupTS, journal.ResultSnapshots, journal.ResultVolume, journal.ResultFastRestoreEnded, journal.ResultEarlyApplyBack, journal.ResultStillHeld, journal.ResultServes, journal.ResultAhead, journal.ResultExpected, journal.ResultLeftRecovery, journal.ResultAvailable,
 	})
 }
 

@@ -55,6 +55,7 @@ const (
 	ResultBackupTS       = "backup-ts"        // data: BackupTS
 	ResultSnapshots      = "snapshots"        // data: the snapshots' ids
 	ResultVolume         = "volume"           // data: Volume
+	ResultAvailable      = "available"        // data: the volumes that EC2 has shown as available since the last one
 	ResultEarlyApplyBack = "early-apply-back" // the stores are set to what IntentEarlyApply says
 	// of StepRelease: it ended although PD was not released; data: the reason
 	ResultStillHeld        = "still-held"

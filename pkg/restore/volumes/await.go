@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
@@ -49,6 +50,7 @@ func (m *Maker) Await(ctx context.Context, s *phase.Scope) error {
 // classify sorts the volumes that EC2 shows by state, and counts the usable ones.
 func (m *Maker) classify(s *phase.Scope, a *awaited, found []ebs.Volume, start time.Time) (ready int, err error) {
 	a.failed = map[cluster.VolumeID]ebs.VolumeState{}
+	var available []cluster.VolumeID
 	for _, v := range found {
 		want := a.wanted[v.ID]
 		a.shown[v.ID] = time.Now()
@@ -61,6 +63,7 @@ func (m *Maker) classify(s *phase.Scope, a *awaited, found []ebs.Volume, start t
 			if want.Seconds == 0 {
 				want.Seconds = time.Since(start).Seconds()
 				m.noteVolume(want.Store)
+				available = append(available, v.ID)
 			}
 		case ebs.VolumeFailed:
 			a.failed[v.ID] = v.State
@@ -68,6 +71,9 @@ func (m *Maker) classify(s *phase.Scope, a *awaited, found []ebs.Volume, start t
 			s.Note("volume %s is %q, an unknown state; still waiting", v.ID, v.State)
 		case ebs.VolumeWaits: // not yet
 		}
+	}
+	if len(available) > 0 {
+		s.Result(journal.ResultAvailable, available)
 	}
 	return ready, nil
 }
