@@ -52,7 +52,9 @@ unless the cluster serves or a resolve is working on it.
 The journal of each ended run is compacted into one object, and deleted --keep-runs after the
 run's end unless its backup, or anything else that it made, still exists. The report of a run
 whose backup was deleted is kept for --keep-reports. Sealed backups whose snapshots are gone
-are reported (exit 10).`,
+are reported (exit 10).
+
+On a terminal it shows what would be deleted and asks; otherwise it needs --yes.`,
 		Example: `  # show what would be deleted, and why the rest would not
   tisnap gc --storage s3://backups/prod --dry-run
 
@@ -67,7 +69,7 @@ are reported (exit 10).`,
 		ValidArgsFunction: a.completeMoreClusters,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if f.of, err = a.parseClusters(args); err == nil {
-				err = f.validate()
+				err = f.validate(a.asks())
 			}
 			if err != nil {
 				return usage(cmd, err)
@@ -96,7 +98,7 @@ are reported (exit 10).`,
 	return cmd
 }
 
-func (f *gcFlags) validate() error {
+func (f *gcFlags) validate(asks bool) error {
 	if f.olderThan < 0 {
 		return fmt.Errorf("--older-than %s: want 0 or more", f.olderThan)
 	}
@@ -109,7 +111,10 @@ func (f *gcFlags) validate() error {
 	if f.adopt != "" && f.dryRun {
 		return errors.New("--adopt-storage writes to the storage and cannot be combined with --dry-run")
 	}
-	return f.removal.validate(false)
+	if f.adopt != "" && !f.yes {
+		return errors.New("--adopt-storage writes to the storage before it is known what would be deleted: pass --yes")
+	}
+	return f.removal.validate(asks)
 }
 
 func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
@@ -121,7 +126,9 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 		Only: cluster.RunID(f.run), Of: f.of, Rate: f.rate, DryRun: f.dryRun,
 	}
 	if !o.Limited() {
-		a.toAnnounce(cmd, nil) // even for a dry run: its findings are worth a metric
+		if f.yes || f.dryRun { // otherwise there is nothing to announce before the user confirms
+			a.toAnnounce(cmd, nil) // even for a dry run: its findings are worth a metric
+		}
 	} else if a.announce != (announceFlags{}) {
 		a.warn(errors.New("no metrics sent: they cover everything that runs left, and this gc is limited"))
 	}
@@ -131,7 +138,6 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 		return err
 	}
 	defer done()
-	defer a.removing(&f.removal)()
 	if deps.Owner, err = newOwner(cmd); err != nil {
 		return err
 	}
@@ -140,6 +146,15 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 			return err
 		}
 	}
+	if err := a.confirmRemoval(ctx, &f.removal, "delete what runs left?", func() (document, error) {
+		plan := o
+		plan.DryRun = true
+		report, err := gc.Collect(ctx, deps, plan)
+		return newGCDoc("GarbageReport", true, report), err
+	}); err != nil {
+		return err
+	}
+	defer a.removing(&f.removal)()
 	report, err := gc.Collect(ctx, deps, o)
 	doc := newGCDoc("GarbageReport", f.dryRun, report)
 	if !o.Limited() {

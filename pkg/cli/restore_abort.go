@@ -23,7 +23,9 @@ that it made (tisnap.io/run), and in the output of tisnap gc.
 
 It refuses, without deleting anything, while the run is alive or another run has the
 cluster, and if the cluster has served or may serve: finish such a restore with tisnap
-resolve, or delete it by hand. It is safe to run again.`,
+resolve, or delete it by hand. It is safe to run again.
+
+On a terminal it shows what would be deleted and asks; otherwise it needs --yes.`,
 		Example: `  # what would be deleted
   tisnap restore abort 20261121t100000-5bba77d4 --storage s3://backups/prod --dry-run
 
@@ -35,7 +37,7 @@ resolve, or delete it by hand. It is safe to run again.`,
 			if !runIDs().MatchString(args[0]) {
 				return usage(cmd, fmt.Errorf("run %q: want up to 40 lower-case letters, digits and hyphens", args[0]))
 			}
-			if err := f.validate(false); err != nil {
+			if err := f.validate(a.asks()); err != nil {
 				return usage(cmd, err)
 			}
 			return a.abortRestore(cmd, f, cluster.RunID(args[0]))
@@ -52,11 +54,19 @@ func (a *app) abortRestore(cmd *cobra.Command, f removal, run cluster.RunID) err
 		return err
 	}
 	defer done()
-	defer a.removing(&f)()
 	if deps.Owner, err = newOwner(cmd); err != nil {
 		return err
 	}
-	report, err := gc.Abort(ctx, deps, gc.AbortOptions{Run: run, Rate: f.rate, DryRun: f.dryRun})
+	o := gc.AbortOptions{Run: run, Rate: f.rate, DryRun: true}
+	if err := a.confirmRemoval(ctx, &f, fmt.Sprintf("abort restore %s?", run), func() (document, error) {
+		plan, err := gc.Abort(ctx, deps, o)
+		return newGCDoc("RestoreAbort", true, plan), err
+	}); err != nil {
+		return err
+	}
+	defer a.removing(&f)()
+	o.DryRun = f.dryRun
+	report, err := gc.Abort(ctx, deps, o)
 	if err == nil && !f.dryRun {
 		err = runs.End(ctx, deps.Store, run, "it was aborted")
 	}

@@ -40,7 +40,9 @@ cluster, deletes its snapshots and frees its name, unless its seal may still arr
 deletes the cluster and volumes that it made.
 Snapshots of a sealed backup stay, and so does a restored cluster that serves. It waits a
 minute to make sure that the process is dead, and refuses a live run (exit 6): stop that with
-Ctrl-C or SIGTERM.`,
+Ctrl-C or SIGTERM.
+
+On a terminal it shows what a restore left, and asks; otherwise it needs --yes.`,
 		Example:           "  tisnap runs abort 20261122t100000-1a2b3c4d --storage s3://backups/prod --yes",
 		Args:              exactly("RUN"),
 		ValidArgsFunction: a.completeRuns,
@@ -60,13 +62,7 @@ Ctrl-C or SIGTERM.`,
 				return failure.New(failure.Conflict, "abort run", string(r.ID), "it has ended").
 					WithHint("delete anything that it left with: tisnap gc")
 			}
-			if !yes {
-				if err := a.confirm(cmd.Context(),
-					fmt.Sprintf("undo run %s (%s of %s)?", r.ID, r.Operation, r.Cluster)); err != nil {
-					return err
-				}
-			}
-			return a.abort(cmd, r)
+			return a.abort(cmd, r, yes)
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do it")
@@ -74,9 +70,15 @@ Ctrl-C or SIGTERM.`,
 }
 
 // abort undoes a backup as its own process would have done, and a restore as `tisnap restore abort` does.
-func (a *app) abort(cmd *cobra.Command, r *runs.Run) error {
+func (a *app) abort(cmd *cobra.Command, r *runs.Run, yes bool) error {
 	switch r.Operation {
 	case journal.Backup:
+		if !yes {
+			question := fmt.Sprintf("undo run %s (backup of %s)?", r.ID, r.Cluster)
+			if err := a.confirm(cmd.Context(), question); err != nil {
+				return err
+			}
+		}
 		return a.operate(cmd, false, func(ctx context.Context, c *connections, s *session) (work, error) {
 			deps, opts, err := a.backupDeps(ctx, cmd, c, s,
 				backupFlags{run: string(r.ID), name: string(r.Backup), lockWait: lockWait(runlock.DefaultWait)},
@@ -87,7 +89,7 @@ func (a *app) abort(cmd *cobra.Command, r *runs.Run) error {
 			}}, err
 		})
 	case journal.Restore:
-		return a.abortRestore(cmd, removal{yes: true, rate: abortRate}, r.ID)
+		return a.abortRestore(cmd, removal{yes: yes, rate: abortRate}, r.ID)
 	default:
 		return failure.New(failure.Usage, "abort run", string(r.ID),
 			"a %s has nothing to undo", r.Operation).
