@@ -84,9 +84,23 @@ type Snapshot struct {
 
 // Kubernetes holds whole objects as the API server gave them, unknown fields included.
 type Kubernetes struct {
-	TidbCluster json.RawMessage   `json:"tidbCluster,omitempty"`
-	PVCs        []json.RawMessage `json:"pvcs,omitempty"`
-	PVs         []json.RawMessage `json:"pvs,omitempty"`
+	TidbCluster json.RawMessage `json:"tidbCluster,omitempty"`
+	// Objects are the Cluster, its groups and its TiKV instances, without status, of a cluster of TiDB Operator 2.x,
+	// which has no TidbCluster. An older tisnap ignores them.
+	Objects []json.RawMessage `json:"objects,omitempty"`
+	PVCs    []json.RawMessage `json:"pvcs,omitempty"`
+	PVs     []json.RawMessage `json:"pvs,omitempty"`
+}
+
+// Operator2 is what Operator returns for TiDB Operator 2.x.
+const Operator2 = "2.x"
+
+// Operator returns the generation of TiDB Operator that made the cluster: "" for 1.x, or Operator2.
+func (k *Kubernetes) Operator() string {
+	if len(k.Objects) > 0 {
+		return Operator2
+	}
+	return ""
 }
 
 // NewSnapshot describes the snapshot id of volume v of a store as v is now.

@@ -16,6 +16,11 @@ func (r *run) load(ctx context.Context, s *phase.Scope) error {
 			return err
 		}
 	}
+	if operator := m.Kubernetes.Operator(); operator != "" {
+		return failure.New(failure.Unready, "load backup", string(m.ID),
+			"its cluster is of TiDB Operator %s, which this version backs up but does not restore", operator).
+			WithHint("keep the backup, and restore it by a later version of tisnap: see its CHANGELOG.md")
+	}
 	elsewhere, err := m.Elsewhere()
 	if err != nil {
 		return failure.Annotate(err, "load backup", string(m.ID))
