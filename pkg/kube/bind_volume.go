@@ -92,7 +92,7 @@ func (c *Client) ensureVolume(
 	ctx context.Context, pv *corev1.PersistentVolume, v RestoredVolume,
 ) (*corev1.PersistentVolume, error) {
 	const op = "create persistent volume"
-	api := c.core.CoreV1().PersistentVolumes()
+	api := c.core.PersistentVolumes()
 	made, err := create(ctx, func(ctx context.Context) (*corev1.PersistentVolume, error) {
 		return api.Create(ctx, pv, metav1.CreateOptions{})
 	})
@@ -127,7 +127,7 @@ func (c *Client) awaitAvailable(ctx context.Context, pv *corev1.PersistentVolume
 		if err := wait.For(ctx, availableInterval); err != nil {
 			return failure.Wrap(err, failure.Limited, "wait for persistent volume", pv.Name)
 		}
-		now, err := c.core.CoreV1().PersistentVolumes().Get(ctx, pv.Name, metav1.GetOptions{})
+		now, err := c.core.PersistentVolumes().Get(ctx, pv.Name, metav1.GetOptions{})
 		if err != nil {
 			return kubeerr.Wrap(err, "wait for persistent volume", pv.Name)
 		}
@@ -141,7 +141,7 @@ func (c *Client) ensureClaim(
 ) (*corev1.PersistentVolumeClaim, error) {
 	const op = "create claim"
 	target := pvc.Namespace + "/" + pvc.Name
-	api := c.core.CoreV1().PersistentVolumeClaims(pvc.Namespace)
+	api := c.core.PersistentVolumeClaims(pvc.Namespace)
 	made, err := create(ctx, func(ctx context.Context) (*corev1.PersistentVolumeClaim, error) {
 		return api.Create(ctx, pvc, metav1.CreateOptions{})
 	})
@@ -170,7 +170,7 @@ func (c *Client) freeVolume(ctx context.Context, pv *corev1.PersistentVolume, pv
 	if pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == "" || pv.Spec.ClaimRef.UID == pvc.UID {
 		return nil
 	}
-	api := c.core.CoreV1().PersistentVolumes()
+	api := c.core.PersistentVolumes()
 	return untilWritten(ctx, "free persistent volume", pv.Name, func() error {
 		current, err := api.Get(ctx, pv.Name, metav1.GetOptions{})
 		if err != nil {

@@ -41,7 +41,7 @@ func (c *Client) claimsOf(ctx context.Context, name cluster.Name) ([]corev1.Pers
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
+	list, err := c.core.PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list claims", name.String())
 	}

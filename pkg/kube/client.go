@@ -10,13 +10,14 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
+
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/typed"
 )
 
 // Config is how to reach the API server, in kubectl's terms. The zero value follows KUBECONFIG, then ~/.kube/config,
@@ -56,7 +57,7 @@ const (
 
 // Client is the adapter: it implements Restorer and Handles. It is safe for concurrent use.
 type Client struct {
-	core      kubernetes.Interface
+	core      *typed.Client
 	dynamic   dynamic.Interface
 	secrets   metadata.Getter // metadata only: ClientTLS alone reads a secret's contents
 	http      *http.Client
@@ -157,7 +158,7 @@ func open(config *rest.Config, namespace string, cfg Config) (*Client, error) {
 	}
 	// Outermost, so that a credential plugin can fetch a new token for each try.
 	shared.Transport = &refusalTransport{next: askFirst{shared.Transport}, patience: c.patience, confirm: c.may}
-	if c.core, err = kubernetes.NewForConfigAndClient(config, shared); err != nil {
+	if c.core, err = typed.New(config, shared); err != nil {
 		return nil, kubeerr.Usage(err)
 	}
 	if c.dynamic, err = dynamic.NewForConfigAndClient(config, shared); err != nil {

@@ -24,7 +24,7 @@ const caKey = "ca.crt"
 func (c *Client) ClientTLS(ctx context.Context, name cluster.Name) (*tls.Config, error) {
 	const op = "read client certificate"
 	secret, target := operator1.ClientSecret(name.Name), "secret "+name.Namespace+"/"+operator1.ClientSecret(name.Name)
-	found, err := c.core.CoreV1().Secrets(name.Namespace).Get(ctx, secret, metav1.GetOptions{})
+	found, err := c.core.Secrets(name.Namespace).Get(ctx, secret, metav1.GetOptions{})
 	wrapped := kubeerr.Wrap(err, op, target)
 	switch {
 	case apierrors.IsNotFound(err) && failure.Is(wrapped, failure.NotFound):

@@ -34,7 +34,7 @@ func (c *Client) CrashLoops(ctx context.Context, name cluster.Name, restarts int
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, operator1.ComponentSelector(instance, operator1.TiKV))
+	list, err := c.core.Pods(name.Namespace).List(ctx, operator1.ComponentSelector(instance, operator1.TiKV))
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list tikv pods", name.String())
 	}
@@ -69,7 +69,7 @@ func (c *Client) lastWords(ctx context.Context, pod *corev1.Pod) string {
 	ctx = context.WithValue(ctx, optional{}, true)
 	for _, previous := range []bool{true, false} {
 		tail, limit := logTail, logBytes
-		text, err := c.core.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
+		text, err := c.core.PodLog(pod.Namespace, pod.Name, &corev1.PodLogOptions{
 			Container: operator1.TiKV, Previous: previous, TailLines: &tail, LimitBytes: &limit,
 		}).DoRaw(ctx)
 		if words := wordsOf(string(text)); err == nil && words != "" {

@@ -92,7 +92,7 @@ func (c *Client) targetDriver(ctx context.Context, class *string, source string)
 	if known, ok := c.drivers.Load(*class); ok {
 		return orSource(known, source), nil
 	}
-	found, err := c.core.StorageV1().StorageClasses().Get(ctx, *class, metav1.GetOptions{})
+	found, err := c.core.StorageClasses().Get(ctx, *class, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return source, nil

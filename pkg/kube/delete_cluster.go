@@ -113,7 +113,7 @@ func (d *deletion) claimForRun(ctx context.Context) error {
 }
 
 func (c *Client) markClaim(ctx context.Context, namespace, name string, run cluster.RunID) error {
-	api := c.core.CoreV1().PersistentVolumeClaims(namespace)
+	api := c.core.PersistentVolumeClaims(namespace)
 	return untilWritten(ctx, "mark claim", namespace+"/"+name, func() error {
 		current, err := api.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {

@@ -28,7 +28,7 @@ func (c *Client) DeleteRestored(ctx context.Context, name cluster.Name, run clus
 
 // Remaining lists the PVs that are marked with the run but were made by Kubernetes, which will not delete them.
 func (c *Client) Remaining(ctx context.Context, name cluster.Name, run cluster.RunID) ([]string, error) {
-	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, runmark.Selector(run))
+	volumes, err := c.core.PersistentVolumes().List(ctx, runmark.Selector(run))
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list persistent volumes", name.String())
 	}
@@ -51,11 +51,11 @@ func restored(pv *corev1.PersistentVolume) bool {
 
 // deleteRemains deletes the claims and PVs marked with the run. It tries all of them, even after errors.
 func (c *Client) deleteRemains(ctx context.Context, name cluster.Name, run cluster.RunID) error {
-	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, runmark.Selector(run))
+	claims, err := c.core.PersistentVolumeClaims(name.Namespace).List(ctx, runmark.Selector(run))
 	if err != nil {
 		return kubeerr.Wrap(err, "list claims", name.String())
 	}
-	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	volumes, err := c.core.PersistentVolumes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return kubeerr.Wrap(err, "list persistent volumes", name.String())
 	}
@@ -101,7 +101,7 @@ func (c *Client) deleteClaim(
 			return err
 		}
 	}
-	api := c.core.CoreV1().PersistentVolumeClaims(claim.Namespace)
+	api := c.core.PersistentVolumeClaims(claim.Namespace)
 	return gone("delete claim", claim.Name, api.Delete(ctx, claim.Name, onlyThis(claim.UID)))
 }
 
@@ -116,7 +116,7 @@ func (c *Client) deleteVolume(ctx context.Context, pv *corev1.PersistentVolume) 
 	}
 	this := onlyThis(now.UID)
 	this.Preconditions.ResourceVersion = &now.ResourceVersion
-	err = gone(op, pv.Name, c.core.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, this))
+	err = gone(op, pv.Name, c.core.PersistentVolumes().Delete(ctx, pv.Name, this))
 	if failure.Is(err, failure.Conflict) { // changed since: read its policy again
 		return failure.New(failure.Limited, op, pv.Name, "%w", err)
 	}
@@ -127,7 +127,7 @@ func (c *Client) deleteVolume(ctx context.Context, pv *corev1.PersistentVolume) 
 func (c *Client) setPolicy(
 	ctx context.Context, pv *corev1.PersistentVolume, policy corev1.PersistentVolumeReclaimPolicy, run cluster.RunID,
 ) (*corev1.PersistentVolume, error) {
-	api := c.core.CoreV1().PersistentVolumes()
+	api := c.core.PersistentVolumes()
 	var now *corev1.PersistentVolume
 	err := untilWritten(ctx, "set reclaim policy "+string(policy), pv.Name, func() error {
 		var err error

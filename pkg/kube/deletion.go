@@ -63,7 +63,7 @@ func (d *deletion) clusterGone(ctx context.Context) error {
 
 // deleteSets deletes the target's StatefulSets, pods first, unless the garbage collector was faster.
 func (d *deletion) deleteSets(ctx context.Context) error {
-	api := d.core.AppsV1().StatefulSets(d.name.Namespace)
+	api := d.core.StatefulSets(d.name.Namespace)
 	list, err := api.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return kubeerr.Wrap(err, "list statefulsets", d.name.String())
@@ -102,7 +102,7 @@ func (d *deletion) owns(o metav1.Object) bool {
 
 // podsGone waits for the pods of the target's StatefulSets, which use its claims.
 func (d *deletion) podsGone(ctx context.Context) error {
-	list, err := d.core.CoreV1().Pods(d.name.Namespace).List(ctx, metav1.ListOptions{})
+	list, err := d.core.Pods(d.name.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return kubeerr.Wrap(err, "list pods", d.name.String())
 	}
@@ -119,7 +119,7 @@ func (d *deletion) unmarked(ctx context.Context) ([]corev1.PersistentVolumeClaim
 	if d.target == nil {
 		return nil, nil
 	}
-	list, err := d.core.CoreV1().PersistentVolumeClaims(d.name.Namespace).
+	list, err := d.core.PersistentVolumeClaims(d.name.Namespace).
 		List(ctx, operator1.InstanceSelector(operator1.Instance(d.target)))
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list claims", d.name.String())
@@ -138,7 +138,7 @@ func claimedFor(tc *unstructured.Unstructured, claim *corev1.PersistentVolumeCla
 
 // remainsGone waits until no claim or PV is marked with the run.
 func (d *deletion) remainsGone(ctx context.Context) error {
-	list, err := d.core.CoreV1().PersistentVolumeClaims(d.name.Namespace).List(ctx, runmark.Selector(d.run))
+	list, err := d.core.PersistentVolumeClaims(d.name.Namespace).List(ctx, runmark.Selector(d.run))
 	if err != nil {
 		return kubeerr.Wrap(err, "list claims", d.name.String())
 	}
@@ -149,7 +149,7 @@ func (d *deletion) remainsGone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	volumes, err := d.core.CoreV1().PersistentVolumes().List(ctx, runmark.Selector(d.run))
+	volumes, err := d.core.PersistentVolumes().List(ctx, runmark.Selector(d.run))
 	if err != nil {
 		return kubeerr.Wrap(err, "list persistent volumes", d.name.String())
 	}

@@ -57,11 +57,11 @@ func (c *Client) DryRun(
 		if err != nil {
 			return err
 		}
-		_, err = c.core.CoreV1().PersistentVolumes().Create(ctx, pv, tried())
+		_, err = c.core.PersistentVolumes().Create(ctx, pv, tried())
 		if err := unlessThere(err, "try to create persistent volume", pv.Name); err != nil {
 			return err
 		}
-		_, err = c.core.CoreV1().PersistentVolumeClaims(pvc.Namespace).Create(ctx, pvc, tried())
+		_, err = c.core.PersistentVolumeClaims(pvc.Namespace).Create(ctx, pvc, tried())
 		return unlessThere(err, "try to create claim", pvc.Namespace+"/"+pvc.Name)
 	})
 }
@@ -83,7 +83,7 @@ func (c *Client) checkClasses(ctx context.Context, spec map[string]any) error {
 	findClasses(spec, "spec", classes)
 	return parallel.Each(ctx, parallelRequests, slices.Sorted(maps.Keys(classes)),
 		func(ctx context.Context, _ int, name string) error {
-			_, err := c.core.StorageV1().StorageClasses().Get(ctx, name, metav1.GetOptions{})
+			_, err := c.core.StorageClasses().Get(ctx, name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				return failure.New(failure.Unready, "check storage class", name, "it does not exist, but %s names it",
 					classes[name]).

@@ -24,7 +24,7 @@ func (c *Client) LeaveRecovery(ctx context.Context, name cluster.Name) error {
 	if err != nil {
 		return err
 	}
-	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, operator1.ComponentSelector(instance, operator1.TiKV))
+	list, err := c.core.Pods(name.Namespace).List(ctx, operator1.ComponentSelector(instance, operator1.TiKV))
 	if err != nil {
 		return kubeerr.Wrap(err, op, name.String())
 	}
@@ -60,7 +60,7 @@ func (c *Client) deleteEachPod(ctx context.Context, list []corev1.Pod) error {
 
 // deletePod deletes the pod with this uid; a missing one is no error.
 func (c *Client) deletePod(ctx context.Context, namespace, name string, uid types.UID) error {
-	err := c.core.CoreV1().Pods(namespace).
+	err := c.core.Pods(namespace).
 		Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil

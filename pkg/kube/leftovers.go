@@ -39,7 +39,7 @@ func (c *Client) Leftover(ctx context.Context, name cluster.Name, run cluster.Ru
 	if out.Claims, out.Bound, err = c.leftClaims(ctx, name, run, own); err != nil {
 		return out, err
 	}
-	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, runmark.Selector(run))
+	volumes, err := c.core.PersistentVolumes().List(ctx, runmark.Selector(run))
 	if err != nil {
 		return out, kubeerr.Wrap(err, "list persistent volumes", name.String())
 	}
@@ -62,7 +62,7 @@ func (c *Client) Leftover(ctx context.Context, name cluster.Name, run cluster.Ru
 func (c *Client) leftClaims(
 	ctx context.Context, name cluster.Name, run cluster.RunID, own *unstructured.Unstructured,
 ) (left []string, bound map[string]string, err error) {
-	list, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
+	list, err := c.core.PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, nil, kubeerr.Wrap(err, "list claims", name.String())
 	}
@@ -122,7 +122,7 @@ func (c *Client) MadeForTarget(ctx context.Context, name cluster.Name, run clust
 	if !runmark.MadeBy(tc, run) {
 		return nil, runmark.CheckMade(tc, run, "list volumes", name.String())
 	}
-	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).
+	claims, err := c.core.PersistentVolumeClaims(name.Namespace).
 		List(ctx, operator1.InstanceSelector(operator1.Instance(tc)))
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list claims", name.String())
@@ -132,7 +132,7 @@ func (c *Client) MadeForTarget(ctx context.Context, name cluster.Name, run clust
 		if runmark.MadeBy(&claim, run) || claim.Spec.VolumeName == "" {
 			continue
 		}
-		pv, err := c.core.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+		pv, err := c.core.PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
 		if err != nil {
 			return nil, kubeerr.Wrap(err, "read persistent volume", claim.Spec.VolumeName)
 		}

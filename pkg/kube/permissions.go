@@ -140,7 +140,7 @@ func (c *Client) may(ctx context.Context, p permission, namespace string) (bool,
 		attributes.Namespace = namespace
 	}
 	review := &authv1.SelfSubjectAccessReview{Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes}}
-	answer, err := c.core.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	answer, err := c.core.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
 		return false, kubeerr.Wrap(err, "check permission", p.String())
 	}

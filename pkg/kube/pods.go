@@ -33,7 +33,7 @@ func (c *Client) TiKVPods(ctx context.Context, name cluster.Name) ([]Pod, error)
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, of.pods)
+	list, err := c.core.Pods(name.Namespace).List(ctx, of.pods)
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list tikv pods", name.String())
 	}
@@ -67,7 +67,7 @@ func (c *Client) follow(ctx context.Context, name cluster.Name, list []corev1.Po
 		volumes: map[string]*corev1.PersistentVolume{},
 		nodes:   map[string]*corev1.Node{},
 	}
-	claims, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
+	claims, err := c.core.PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list claims", name.Namespace)
 	}
@@ -91,10 +91,10 @@ func (c *Client) follow(ctx context.Context, name cluster.Name, list []corev1.Po
 	if waiting {
 		found.reasons = c.warnings(ctx, name.Namespace)
 	}
-	if found.volumes, err = fetch(ctx, pvNames, c.core.CoreV1().PersistentVolumes().Get); err != nil {
+	if found.volumes, err = fetch(ctx, pvNames, c.core.PersistentVolumes().Get); err != nil {
 		return nil, kubeerr.Wrap(err, "read persistent volumes", name.String())
 	}
-	if found.nodes, err = fetch(ctx, nodeNames, c.core.CoreV1().Nodes().Get); err != nil {
+	if found.nodes, err = fetch(ctx, nodeNames, c.core.Nodes().Get); err != nil {
 		return nil, kubeerr.Wrap(err, "read nodes", name.String())
 	}
 	return found, nil

@@ -20,7 +20,7 @@ import (
 // checkQuota compares the total of what a restore creates with what each ResourceQuota of the namespace has left: a dry
 // run checks objects one by one, and each alone may fit. Quotas with scopes are left to the API server.
 func (c *Client) checkQuota(ctx context.Context, target cluster.Name, need operator1.Demand) error {
-	list, err := c.core.CoreV1().ResourceQuotas(target.Namespace).List(ctx, metav1.ListOptions{})
+	list, err := c.core.ResourceQuotas(target.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return kubeerr.Wrap(err, "list resource quotas", target.Namespace)
 	}
@@ -83,7 +83,7 @@ func (c *Client) restoredDemand(
 	ctx context.Context, target cluster.Name, volumes []RestoredVolume,
 ) (operator1.Demand, error) {
 	need := operator1.Demand{}
-	list, err := c.core.CoreV1().PersistentVolumeClaims(target.Namespace).List(ctx, metav1.ListOptions{})
+	list, err := c.core.PersistentVolumeClaims(target.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list claims", target.Namespace)
 	}

@@ -13,11 +13,11 @@ import (
 
 // strays finds the claims and PVs that StatefulSets of a deleted cluster made and that have no run mark.
 func (c *Client) strays(ctx context.Context, name cluster.Name) ([]Stray, error) {
-	list, err := c.core.CoreV1().PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
+	list, err := c.core.PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list claims", name.String())
 	}
-	volumes, err := c.core.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	volumes, err := c.core.PersistentVolumes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list persistent volumes", name.String())
 	}

@@ -17,7 +17,7 @@ func (c *Client) TiDBPods(ctx context.Context, name cluster.Name) ([]string, err
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, operator1.ComponentSelector(instance, "tidb"))
+	list, err := c.core.Pods(name.Namespace).List(ctx, operator1.ComponentSelector(instance, "tidb"))
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list tidb pods", name.String())
 	}

@@ -17,7 +17,7 @@ func (c *Client) Handles(ctx context.Context) (map[cluster.VolumeID]string, erro
 	out := map[cluster.VolumeID]string{}
 	options := metav1.ListOptions{Limit: handlesPage}
 	for {
-		list, err := c.core.CoreV1().PersistentVolumes().List(ctx, options)
+		list, err := c.core.PersistentVolumes().List(ctx, options)
 		if err != nil {
 			return nil, kubeerr.Wrap(err, "list persistent volumes", "")
 		}
@@ -37,7 +37,7 @@ func (c *Client) Server() string { return c.server }
 
 // ClusterUID reads the namespace kube-system, which exists for the whole life of a Kubernetes cluster.
 func (c *Client) ClusterUID(ctx context.Context) (string, error) {
-	ns, err := c.core.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	ns, err := c.core.Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		return "", kubeerr.Wrap(err, "read namespace", metav1.NamespaceSystem)
 	}

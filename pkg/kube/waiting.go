@@ -25,7 +25,7 @@ func (c *Client) Waiting(ctx context.Context, name cluster.Name) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.core.CoreV1().Pods(name.Namespace).List(ctx, operator1.InstanceSelector(operator1.Instance(o)))
+	list, err := c.core.Pods(name.Namespace).List(ctx, operator1.InstanceSelector(operator1.Instance(o)))
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list pods", name.String())
 	}
@@ -82,7 +82,7 @@ type warnings map[string]string
 // warnings reads them. It ignores errors: warnings are only explanations.
 func (c *Client) warnings(ctx context.Context, namespace string) warnings {
 	found, newest := warnings{}, map[string]metav1.Time{}
-	list, err := c.core.CoreV1().Events(namespace).
+	list, err := c.core.Events(namespace).
 		List(context.WithValue(ctx, optional{}, true),
 			metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
 	if err != nil {

@@ -34,7 +34,7 @@ func layers() [][]string {
 		{"retention"},
 		{"standin/disk", "standin/fault", "standin/timescale"},
 		{"manifest"},
-		{"kube/kubeerr", "kube/runmark"},
+		{"kube/kubeerr", "kube/runmark", "kube/typed"},
 		{"kube/forward", "kube/operator1"},
 		{"ebs", "objstore", "pd", "tikv", "kube"},
 		{"kube/kubetest", "ebsdirect", "archive/repository"},

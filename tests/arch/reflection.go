@@ -8,7 +8,7 @@ import (
 )
 
 // MaxBinaryBytes is how large a stripped program may be.
-const MaxBinaryBytes = 55_000_000
+const MaxBinaryBytes = 50_000_000
 
 // Reflector finds in the linker's -dumpdep output who calls methods by names that are only known at run time.
 // One such call is enough for the linker to keep every exported method of every type, all of the EC2 client's

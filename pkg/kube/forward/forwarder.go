@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
+
 	"k8s.io/client-go/rest"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/typed"
 )
 
 // Config is how a forwarder connects to the API server.
 type Config struct {
-	Core kubernetes.Interface
+	Core *typed.Client
 	// Upgrades sends requests that upgrade their connection. It must use HTTP/1.1: HTTP/2 has no upgrades.
 	Upgrades http.RoundTripper
 	// REST is for WebSockets, which Upgrades does not support.

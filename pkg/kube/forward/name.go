@@ -54,7 +54,7 @@ func (f *Forwarder) podAt(ctx context.Context, host string) (types.NamespacedNam
 	if name.pod != "" {
 		return types.NamespacedName{Namespace: name.namespace, Name: name.pod}, nil
 	}
-	list, err := f.cfg.Core.CoreV1().Pods(name.namespace).List(ctx, metav1.ListOptions{})
+	list, err := f.cfg.Core.Pods(name.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return types.NamespacedName{}, kubeerr.Wrap(err, op, host)
 	}

@@ -50,7 +50,7 @@ func (f *Forwarder) upgrade(ctx context.Context, pod types.NamespacedName) (net.
 
 // forwardURL is the URL of a pod's portforward subresource.
 func (f *Forwarder) forwardURL(pod types.NamespacedName) string {
-	return f.cfg.Core.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).
+	return f.cfg.Core.CoreREST().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).
 		SubResource("portforward").URL().String()
 }
 
