@@ -83,9 +83,13 @@ func (c *connections) store(ctx context.Context) (objstore.Store, error) {
 		return nil, failure.New(failure.Usage, "", "", "--storage is missing").
 			WithHint("set --storage s3://bucket/prefix or TISNAP_STORAGE")
 	}
-	store, err := objstore.Open(ctx, c.global.storage, objstore.Config{
+	return c.storeAt(ctx, c.global.storage, objstore.Config{
 		Region: c.global.region, Endpoint: c.global.endpoint, Profile: c.global.profile, Log: c.log,
 	})
+}
+
+func (c *connections) storeAt(ctx context.Context, url string, config objstore.Config) (objstore.Store, error) {
+	store, err := objstore.Open(ctx, url, config)
 	if err != nil {
 		return nil, err
 	}

@@ -85,6 +85,7 @@ func TestDocs_FieldsOfResults(t *testing.T) {
 		backupDoc{}, planDoc{}, describeDoc{}, gcDoc{}, holdDoc{}, listDoc{}, releasedDoc{}, releasePlan{},
 		runReportDoc{}, estimateDoc{}, resolveDoc{}, resolvePlanDoc{}, restoreDoc{}, restorePlanDoc{}, versionDoc{},
 		runsDoc{}, runDoc{}, clustersDoc{}, abortedDoc{}, startedDoc{}, deletionsDoc{}, doctorDoc{}, doctor.Check{},
+		archiveInitDoc{}, archiveListDoc{}, archiveDoc{}, archiveItem{}, archiveSummary{}, archiveVolume{},
 	} {
 		of := reflect.TypeOf(document)
 		t.Run(of.Name(), func(t *testing.T) {

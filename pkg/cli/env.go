@@ -99,6 +99,13 @@ func envName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
+// typed reports whether a flag is on the command line. One that came from the environment is not: that is for all
+// commands.
+func typed(cmd *cobra.Command, flag string) bool {
+	f := cmd.Flag(flag)
+	return f.Changed && f.Annotations[fromEnvironment] == nil
+}
+
 // dryByEnv warns of a dry run that the environment asks for; "" for one that the command line asks for, or none.
 // Without it, a setting left in a ConfigMap after a drill makes each night a success without a backup.
 func dryByEnv(cmd *cobra.Command) string {

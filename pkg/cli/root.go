@@ -114,7 +114,7 @@ you choose, and brings all stores to one consistent state at the backup ts.`,
 	cmd.AddCommand(a.releaseCommand(), a.holdCommand(), a.gcCommand(), a.deleteCommand(), a.pruneCommand())
 	cmd.AddCommand(a.exporterCommand(), a.doctorCommand())
 	cmd.AddCommand(a.backupCommand(), a.restoreCommand(), a.resolveCommand(), a.listCommand(), a.describeCommand(),
-		a.reportCommand(), a.estimateCommand(), a.versionCommand())
+		a.reportCommand(), a.estimateCommand(), a.versionCommand(), a.archiveCommand())
 	cmd.AddCommand(a.runsCommand(), a.statusCommand(), a.logsCommand(), a.generateCommand())
 	return cmd
 }

@@ -29,6 +29,8 @@ var firstTarget = cluster.Name{Namespace: "tidb", Name: "copy-1"} //nolint:goche
 func changesNothing() map[string]string {
 	const reads, parent = "it reads alone", "it has no work of its own"
 	return map[string]string{
+		"archive": parent, "archive init": "it proves the storage by an object that it deletes, and writes repo.json as the last thing",
+		"archive list": reads, "archive describe": reads,
 		"completion": parent, "estimate": parent, "generate": parent, "hold": parent, "runs": parent,
 		"doctor":          "it writes one object, which belongs to no run, and deletes it",
 		"generate bucket": "it prints a script", "generate cronjob": "it prints objects", "generate iam": "it prints a policy",

@@ -1,0 +1,21 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+func (a *app) archiveCommand() *cobra.Command {
+	var repo repoFlags
+	cmd := &cobra.Command{
+		Use:   "archive",
+		Short: "Read archives: copies of backups outside EBS",
+		Long: `Read archives: copies of backups outside EBS.
+
+An archive has the blocks of a backup's volumes, compressed and encrypted, in a repository: a
+prefix in S3-compatible storage, or a folder. A repository is unlocked by an age identity or a
+passphrase. Whoever loses all of its keys has lost its archives.`,
+		Args: knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	repo.add(cmd)
+	cmd.AddCommand(a.archiveInitCommand(&repo), a.archiveListCommand(&repo), a.archiveDescribeCommand(&repo))
+	return cmd
+}

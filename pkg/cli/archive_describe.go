@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/volume"
+)
+
+// archiveDoc is the output of `tisnap archive describe`.
+type archiveDoc struct {
+	header
+	Repository string `json:"repository"` // its id
+	ID         string `json:"id"`
+	archiveSummary
+	Manifest manifestOutput  `json:"manifest"`
+	Items    []archiveVolume `json:"items"`
+}
+
+// manifestOutput is what an archive says of its backup's manifest.
+type manifestOutput struct {
+	SHA256 string `json:"sha256"`
+	Bytes  int    `json:"bytes"`
+}
+
+// archiveVolume is one volume of an archive. The numbers of blocks add up to its size.
+type archiveVolume struct {
+	Store    uint64 `json:"store,string"`
+	Role     string `json:"role"`
+	Source   string `json:"source,omitempty"`
+	Size     int64  `json:"sizeBytes"`
+	Segments int    `json:"segments"`
+	Saved    int64  `json:"savedBlocks"`
+	Zero     int64  `json:"zeroBlocks"`
+	Free     int64  `json:"freeBlocks"`   // not read: the file system did not use them
+	Absent   int64  `json:"absentBlocks"` // never written
+	Checksum string `json:"checksum"`     // linear, as EBS' CompleteSnapshot has it, in hexadecimal
+}
+
+func (a *app) archiveDescribeCommand(repo *repoFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "describe ARCHIVE",
+		Short: "Show an archive: its backup, its volumes, and their blocks",
+		Long: `Show an archive: its backup, its volumes, and their blocks of 512 KiB. SAVED blocks have data,
+ZERO ones are all zeros, FREE ones were not read as the file system did not use them, and the
+rest was never written. ARCHIVE is an id, the beginning of one, the name of a backup, or
+latest. Nothing is changed.`,
+		Example: `  tisnap archive describe latest --repo s3://archive/prod --repo-identity ops.key`,
+		Args:    exactly("ARCHIVE"), ValidArgsFunction: a.completeArchives(repo),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			doc, err := a.archiveDescribe(cmd.Context(), repo, args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(doc)
+		},
+	}
+	a.localFlag(cmd)
+	return cmd
+}
+
+func (a *app) archiveDescribe(ctx context.Context, repo *repoFlags, ref string) (*archiveDoc, error) {
+	r, done, err := a.openRepository(ctx, repo)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	id, found, err := r.Find(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	doc := &archiveDoc{
+		header: newHeader("Archive"), Repository: r.ID().String(), ID: id, archiveSummary: *summary(found),
+		Manifest: manifestOutput{found.Manifest.SHA256.String(), len(found.Manifest.Data)}, Items: []archiveVolume{},
+	}
+	for _, s := range found.Stores {
+		for _, v := range s.Volumes {
+			doc.Items = append(doc.Items, describeVolume(s.ID, v))
+		}
+	}
+	return doc, nil
+}
+
+func describeVolume(store uint64, v format.Volume) archiveVolume {
+	c := v.Counts
+	return archiveVolume{
+		Store: store, Role: v.Role, Source: v.Source, Size: v.Size, Segments: len(v.Segments), Saved: c.Saved,
+		Zero: c.Zero, Free: c.Free, Absent: format.Blocks(v.Size) - c.Saved - c.Zero - c.Free,
+		Checksum: v.Checksum.String(),
+	}
+}
+
+func (d *archiveDoc) names() []string { return nameIf(true, "archive", d.ID) }
+
+func (d *archiveDoc) table(w io.Writer, v view) error {
+	rows := [][2]string{
+		{"archive", d.ID}, {"repository", d.Repository}, {"backup", d.Backup}, {"cluster", d.Cluster},
+		{"backup ts", fmt.Sprintf("%s (%s)", d.BackupTS, v.text(d.BackupTS.Time()))},
+		{"created", v.text(d.Created)}, {"base", d.Base}, {"size", iBytes(d.Size)}, {"data", iBytes(d.Data)},
+	}
+	for _, row := range rows {
+		if row[1] == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%-10s  %s\n", row[0], oneLine(row[1])); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	t := newTable("STORE", "ROLE", "SOURCE", "SIZE", "DATA", "SAVED", "ZERO", "FREE", "ABSENT", "CHECKSUM")
+	t.more = []string{"CHECKSUM"}
+	t.drop = []string{"ABSENT", "FREE", "ZERO", "SAVED", "SOURCE"}
+	for _, i := range d.Items {
+		t.row(i.Store, i.Role, i.Source, iBytes(i.Size), iBytes(i.Saved*volume.BlockSize), i.Saved, i.Zero, i.Free,
+			i.Absent, i.Checksum)
+	}
+	return t.write(w, v)
+}

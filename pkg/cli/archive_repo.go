@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"strings"
+
+	"filippo.io/age"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/repository"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
+)
+
+// repoFlags say which archive repository a command uses, and how it is unlocked. No flag takes a secret.
+type repoFlags struct {
+	url, id                   string
+	region, profile, endpoint string
+	identity, passphrase      string // files
+}
+
+// add adds the flags to the command and those below it.
+func (f *repoFlags) add(cmd *cobra.Command) {
+	fl := cmd.PersistentFlags()
+	fl.StringVar(&f.url, "repo", "", "archive repository: s3://bucket/prefix or file:///folder")
+	fl.StringVar(&f.id, "repo-id", "", "the id that the repository must have, as init printed it; another is refused")
+	fl.StringVar(&f.identity, "repo-identity", "", "file with the age identities that unlock the repository")
+	fl.StringVar(&f.passphrase, "repo-passphrase-file", "", "file with the passphrase that unlocks the repository")
+	fl.StringVar(&f.region, "repo-region", "", "AWS region of the repository (default: that of --region)")
+	fl.StringVar(&f.profile, "repo-profile", "", "AWS profile for the repository (default: that of --profile)")
+	fl.StringVar(&f.endpoint, "repo-endpoint-url", "",
+		"endpoint URL of the repository's S3 (default: that of --endpoint-url)")
+}
+
+// openRepository unlocks the repository of the flags. done closes the connection.
+func (a *app) openRepository(ctx context.Context, f *repoFlags) (r *repository.Repository, done func(), err error) {
+	store, done, err := a.openRepoStore(ctx, f)
+	if err != nil {
+		return nil, nil, err
+	}
+	identities, err := f.identities()
+	if err == nil {
+		r, err = repository.Open(ctx, store, identities...)
+	}
+	if err == nil {
+		err = f.checkID(r, store)
+	}
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return r, done, nil
+}
+
+// openRepoStore connects to the storage of the repository.
+func (a *app) openRepoStore(ctx context.Context, f *repoFlags) (store objstore.Store, done func(), err error) {
+	if f.url == "" {
+		return nil, nil, failure.New(failure.Usage, "", "", "--repo is missing").
+			WithHint("set --repo s3://bucket/prefix or TISNAP_REPO")
+	}
+	c, err := a.connections(zap.NewNop())
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err = c.storeAt(ctx, f.url, objstore.Config{
+		Region: cmp.Or(f.region, a.global.region), Profile: cmp.Or(f.profile, a.global.profile),
+		Endpoint: cmp.Or(f.endpoint, a.global.endpoint), Log: c.log,
+	})
+	if err != nil {
+		c.close()
+		return nil, nil, err
+	}
+	return store, c.close, nil
+}
+
+// identities are the keys that the flags name.
+func (f *repoFlags) identities() ([]age.Identity, error) {
+	var out []age.Identity
+	if f.identity != "" {
+		text, err := os.ReadFile(f.identity)
+		if err != nil {
+			return nil, failure.Wrap(err, failure.Usage, "read --repo-identity", f.identity)
+		}
+		if out, err = age.ParseIdentities(strings.NewReader(string(text))); err != nil {
+			// The parser's error may repeat a part of the key.
+			return nil, failure.New(failure.Usage, "read --repo-identity", f.identity, "it has no age identities").
+				WithHint("use the file that `age-keygen -o FILE` wrote")
+		}
+	}
+	if f.passphrase != "" {
+		text, err := f.readPassphrase()
+		if err != nil {
+			return nil, err
+		}
+		identity, err := format.Passphrase(text)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, identity)
+	}
+	if len(out) == 0 {
+		return nil, failure.New(failure.Usage, "unlock repository", f.url, "no key is given").
+			WithHint("set --repo-identity FILE or --repo-passphrase-file FILE")
+	}
+	return out, nil
+}
+
+// readPassphrase is the file's content without line ends.
+func (f *repoFlags) readPassphrase() (string, error) {
+	text, err := os.ReadFile(f.passphrase)
+	if err != nil {
+		return "", failure.Wrap(err, failure.Usage, "read --repo-passphrase-file", f.passphrase)
+	}
+	passphrase := strings.TrimRight(string(text), "\r\n")
+	if passphrase == "" {
+		return "", failure.New(failure.Usage, "read --repo-passphrase-file", f.passphrase, "it is empty")
+	}
+	return passphrase, nil
+}
+
+// checkID refuses another repository than the one that the user knows: whoever can write to the storage can put one of
+// their own there, for the same recipients.
+func (f *repoFlags) checkID(r *repository.Repository, store objstore.Store) error {
+	if f.id == "" || f.id == r.ID().String() {
+		return nil
+	}
+	return failure.New(failure.Unready, "open repository", store.URL(), "its id is %s, not %s", r.ID(), f.id).
+		WithHint("correct --repo or --repo-id; if both are right, somebody has replaced the repository: do not use it")
+}
