@@ -3,6 +3,7 @@ package objstore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -167,12 +168,19 @@ func (s *s3Store) read(ctx context.Context, key string, in *s3.GetObjectInput) (
 		if err == nil {
 			return body, version, nil
 		}
+		if errors.Is(err, errWholeObject) {
+			return nil, "", failure.New(failure.Unready, "get object", s.call("get object", "", key).target(), "%w", err).
+				WithHint("use Amazon S3, or a store that supports Range in GetObject")
+		}
 		err = explainS3(ctx, err, s.call("get object", "s3:GetObject", key))
 		if !again || try == getTries || ctx.Err() != nil {
 			return nil, "", err
 		}
 	}
 }
+
+// errWholeObject is the answer of a server, or a proxy before it, that does not know Range. Its body is not read.
+var errWholeObject = errors.New("its server ignores Range, and returns the whole object")
 
 // get reads once; again is true if the body was at fault.
 func (s *s3Store) get(
@@ -181,6 +189,9 @@ func (s *s3Store) get(
 	out, err := s.client.GetObject(ctx, in)
 	if err != nil {
 		return nil, "", false, err
+	}
+	if in.Range != nil && out.ContentRange == nil && aws.ToInt64(out.ContentLength) != 0 {
+		return nil, "", false, errors.Join(errWholeObject, out.Body.Close())
 	}
 	body, err = io.ReadAll(out.Body)
 	if closeErr := out.Body.Close(); err == nil {

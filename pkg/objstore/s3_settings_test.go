@@ -2,6 +2,7 @@ package objstore_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
@@ -109,6 +111,27 @@ func TestS3_CredentialsOfAPod(t *testing.T) { //nolint:paralleltest // it sets t
 			} else {
 				require.Equal(t, []string{c.role}, l.roles)
 			}
+		})
+	}
+}
+
+// A server without ranges would have each block of an archive read with the whole object around it.
+func TestGetRange_ServerIgnoresRange_SaysSo(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "id")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	for name, body := range map[string]string{"longer": "0123456789", "as long as the range": "0123", "shorter": "01"} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, body)
+			}))
+			defer server.Close()
+			store, err := objstore.Open(t.Context(), "s3://bucket/prefix", objstore.Config{Region: "us-west-2", Endpoint: server.URL})
+			require.NoError(t, err)
+			defer store.(interface{ Close() }).Close()
+			_, err = store.GetRange(t.Context(), "a", 3, 4)
+			require.True(t, failure.Is(err, failure.Unready), "%v", err)
+			require.ErrorContains(t, err, "ignores Range")
+			require.NotEmpty(t, failure.HintOf(err))
 		})
 	}
 }

@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -61,6 +62,9 @@ func readAt(r io.ReaderAt, buf []byte, at int64) error {
 	n, err := r.ReadAt(buf, at)
 	if n == len(buf) {
 		return nil
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return failure.New(failure.Corrupt, "", "", "it ends before byte %d", at+int64(len(buf)))
 	}
 	return failure.Annotate(err, "read", "")
 }
