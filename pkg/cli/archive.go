@@ -16,6 +16,7 @@ passphrase. Whoever loses all of its keys has lost its archives.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	repo.add(cmd)
-	cmd.AddCommand(a.archiveInitCommand(&repo), a.archiveListCommand(&repo), a.archiveDescribeCommand(&repo))
+	cmd.AddCommand(a.archiveInitCommand(&repo), a.archiveListCommand(&repo), a.archiveDescribeCommand(&repo),
+		a.archiveCatCommand(&repo))
 	return cmd
 }

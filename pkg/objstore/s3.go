@@ -169,7 +169,8 @@ func (s *s3Store) read(ctx context.Context, key string, in *s3.GetObjectInput) (
 			return body, version, nil
 		}
 		if errors.Is(err, errWholeObject) {
-			return nil, "", failure.New(failure.Unready, "get object", s.call("get object", "", key).target(), "%w", err).
+			target := s.call("get object", "", key).target()
+			return nil, "", failure.New(failure.Unready, "get object", target, "%w", err).
 				WithHint("use Amazon S3, or a store that supports Range in GetObject")
 		}
 		err = explainS3(ctx, err, s.call("get object", "s3:GetObject", key))

@@ -15,11 +15,19 @@ const (
 	maxGap   = 1 << 20
 )
 
+// Use takes a saved block of a segment: its content, which is valid until Use returns, or why it is lost.
+type Use func(ctx context.Context, index int, block []byte, lost error) error
+
 // span are consecutive saved blocks of a segment that one read of a pack has.
 type span struct {
 	pack        format.PackRef
 	first, last int // in the segment; blocks between that are not saved belong to no pack
 	from, to    int64
+}
+
+func spanOf(index int, place format.Place) span {
+	from := int64(place.Block.Offset)
+	return span{pack: place.Pack, first: index, last: index, from: from, to: from + int64(place.Block.Length)}
 }
 
 // spans joins the segment's saved blocks, as far as they follow each other in their packs.
@@ -28,40 +36,55 @@ func spans(s format.Segment) (out []span) {
 		if place.State != format.Saved {
 			continue
 		}
-		from := int64(place.Block.Offset)
-		to := from + int64(place.Block.Length)
+		next := spanOf(i, place)
 		if n := len(out); n > 0 {
 			last := &out[n-1]
-			if last.pack == place.Pack && from >= last.to && from-last.to <= maxGap && to-last.from <= maxRange {
-				last.last, last.to = i, to
+			if last.pack == next.pack && next.from >= last.to && next.from-last.to <= maxGap &&
+				next.to-last.from <= maxRange {
+				last.last, last.to = i, next.to
 				continue
 			}
 		}
-		out = append(out, span{pack: place.Pack, first: i, last: i, from: from, to: to})
+		out = append(out, next)
 	}
 	return out
 }
 
 // ReadBlocks reads all saved blocks of a segment, at most limit ranges of packs at the same time, and calls use for
-// each, concurrently and in no order; the block is valid until use returns. What is not exactly what was written is
-// Corrupt, and is not given to use. It takes up to 10 MiB of memory for each of limit.
-func (r *Repository) ReadBlocks(
-	ctx context.Context, s format.Segment, limit int, use func(ctx context.Context, index int, block []byte) error,
-) error {
-	return parallel.Each(ctx, limit, spans(s), func(ctx context.Context, _ int, at span) error {
-		return r.readSpan(ctx, s, at, use)
+// each, concurrently and in no order. A block that is not exactly what was written, or whose pack is missing, is lost:
+// use gets the error, which is Corrupt and names the pack, in place of the block. The first error of use, or of the
+// storage, ends the reading. It takes up to 10 MiB of memory for each of limit.
+func (r *Repository) ReadBlocks(ctx context.Context, s format.Segment, limit int, use Use) error {
+	reading, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	err := parallel.Each(reading, limit, spans(s), func(ctx context.Context, _ int, at span) error {
+		err := r.readSpan(ctx, s, at, use)
+		if err != nil {
+			stop(err)
+		}
+		return err
 	})
+	if first := context.Cause(reading); first != nil {
+		return first // without the errors of what it stopped
+	}
+	return err
 }
 
-func (r *Repository) readSpan(
-	ctx context.Context, s format.Segment, at span, use func(ctx context.Context, index int, block []byte) error,
-) error {
+func (r *Repository) readSpan(ctx context.Context, s format.Segment, at span, use Use) error {
 	pack, err := r.keys.Pack(at.pack)
 	if err != nil {
-		return err
+		return eachOf(ctx, s, at, use, err)
 	}
 	bytes, err := r.store.GetRange(ctx, at.pack.Name.Path(), at.from, at.to-at.from)
-	if err != nil {
+	switch {
+	case failure.Is(err, failure.NotFound) && failure.HintOf(err) == "": // with one, it is about the storage
+		err = failure.New(failure.Corrupt, "read pack", at.pack.Name.String(), "it is missing")
+		return eachOf(ctx, s, at, use, err)
+	case failure.Is(err, failure.Corrupt) && at.first != at.last: // it ends early, perhaps after some of the blocks
+		return r.readOneByOne(ctx, s, at, use)
+	case failure.Is(err, failure.Corrupt):
+		return use(ctx, at.first, nil, failure.Annotate(err, "read pack", at.pack.Name.String()))
+	case err != nil:
 		return failure.Annotate(err, "read pack", at.pack.Name.String())
 	}
 	decoder, err := codec.NewDecoder()
@@ -76,13 +99,41 @@ func (r *Repository) readSpan(
 		}
 		b := s[i].Block
 		sealed := bytes[int64(b.Offset)-at.from:][:b.Length]
-		if packed, err = pack.Open(packed[:0], b, sealed); err != nil {
+		var lost error
+		if packed, lost = pack.Open(packed[:0], b, sealed); lost == nil {
+			lost = failure.Annotate(decoder.Decode(block[:b.Raw], b.Codec, packed), "read pack", at.pack.Name.String())
+		}
+		given := block[:b.Raw]
+		if lost != nil {
+			given = nil
+		}
+		if err := use(ctx, i, given, lost); err != nil {
 			return err
 		}
-		if err := decoder.Decode(block[:b.Raw], b.Codec, packed); err != nil {
-			return failure.Annotate(err, "read pack", at.pack.Name.String())
+	}
+	return nil
+}
+
+// readOneByOne reads each block of a span by a request of its own.
+func (r *Repository) readOneByOne(ctx context.Context, s format.Segment, at span, use Use) error {
+	for i := at.first; i <= at.last; i++ {
+		if s[i].State != format.Saved {
+			continue
 		}
-		if err := use(ctx, i, block[:b.Raw]); err != nil {
+		if err := r.readSpan(ctx, s, spanOf(i, s[i]), use); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachOf loses all blocks of a span for one reason.
+func eachOf(ctx context.Context, s format.Segment, at span, use Use, lost error) error {
+	for i := at.first; i <= at.last; i++ {
+		if s[i].State != format.Saved {
+			continue
+		}
+		if err := use(ctx, i, nil, lost); err != nil {
 			return err
 		}
 	}

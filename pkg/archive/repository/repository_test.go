@@ -2,6 +2,7 @@ package repository_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -92,13 +93,18 @@ func (l *lab) read(t *testing.T, s format.Segment) (map[int][]byte, error) {
 	t.Helper()
 	var mu sync.Mutex
 	got := map[int][]byte{}
-	err := l.ReadBlocks(t.Context(), s, 4, func(_ context.Context, index int, block []byte) error {
+	var lost error
+	err := l.ReadBlocks(t.Context(), s, 4, func(_ context.Context, index int, block []byte, why error) error {
 		mu.Lock()
 		defer mu.Unlock()
+		if why != nil {
+			lost = why
+			return nil
+		}
 		got[index] = bytes.Clone(block)
 		return nil
 	})
-	return got, err
+	return got, cmp.Or(err, lost)
 }
 
 func TestRepository_ArchiveOfAVolume_IsGivenBack(t *testing.T) {
@@ -156,10 +162,14 @@ func TestReadBlocks_ConsecutiveBlocks_AreOneRequest(t *testing.T) {
 
 func TestReadBlocks_Damage_IsNeverGivenBack(t *testing.T) {
 	t.Parallel()
-	for name, damage := range map[string]func(pack []byte) []byte{
-		"a flipped bit":      func(pack []byte) []byte { pack[3*codec.MaxBlock] ^= 1; return pack },
-		"truncated":          func(pack []byte) []byte { return pack[:3*codec.MaxBlock] },
-		"another repository": func(pack []byte) []byte { return make([]byte, len(pack)) },
+	for name, row := range map[string]struct {
+		damage func(pack []byte) []byte // nil: it is deleted
+		left   int
+	}{
+		"a flipped bit":      {func(pack []byte) []byte { pack[3*codec.MaxBlock-1] ^= 1; return pack }, 3},
+		"truncated":          {func(pack []byte) []byte { return pack[:3*codec.MaxBlock] }, 2},
+		"another repository": {func(pack []byte) []byte { return make([]byte, len(pack)) }, 0},
+		"missing":            {nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -169,9 +179,14 @@ func TestReadBlocks_Damage_IsNeverGivenBack(t *testing.T) {
 			key := s[1].Pack.Name.Path()
 			pack, version, err := l.store.Get(t.Context(), key)
 			require.NoError(t, err)
-			_, err = l.store.Replace(t.Context(), key, damage(pack), version)
+			if row.damage == nil {
+				err = l.store.Delete(t.Context(), key)
+			} else {
+				_, err = l.store.Replace(t.Context(), key, row.damage(pack), version)
+			}
 			require.NoError(t, err)
 			got, err := l.read(t, s)
+			require.Len(t, got, row.left, "the others are given back")
 			require.True(t, failure.Is(err, failure.Corrupt), "%v", err)
 			require.ErrorContains(t, err, s[1].Pack.Name.String(), "it is named")
 			for index, block := range got {
@@ -216,8 +231,11 @@ func TestInitAndOpen_WrongStorageOrKey_AreRefused(t *testing.T) {
 func TestReadBlocks_UseFails_IsTheError(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	s := l.put(t, blocks(2), 2)
+	s := l.put(t, blocks(40), 20)
 	full := errors.New("the disk is full")
-	err := l.ReadBlocks(t.Context(), s, 1, func(context.Context, int, []byte) error { return full })
-	require.ErrorIs(t, err, full)
+	calls := 0
+	err := l.ReadBlocks(t.Context(), s, 1, func(context.Context, int, []byte, error) error { calls++; return full })
+	require.Equal(t, full, err)
+	require.Equal(t, 1, calls, "the others are not read")
+	require.Len(t, l.store.ranges, 1)
 }

@@ -15,6 +15,8 @@ type Image struct {
 	Bytes int64 // its size
 	From  io.ReaderAt
 	To    io.WriterAt
+	// Dirty says that To may have content: then all blocks are written, also those that are zeros.
+	Dirty bool
 }
 
 // Size implements Source.
@@ -34,6 +36,15 @@ func (m *Image) Blocks(_ context.Context, from, to int64) iter.Seq2[Block, error
 // Write implements Target.
 func (m *Image) Write(_ context.Context, index int64, block []byte, _ format.Digest) error {
 	_, err := m.To.WriteAt(block, index*BlockSize)
+	return failure.Wrap(err, failure.Unknown, "write block", "")
+}
+
+// Clear implements Clearer.
+func (m *Image) Clear(_ context.Context, index, size int64) error {
+	if !m.Dirty {
+		return nil
+	}
+	_, err := m.To.WriteAt(zeros[:size], index*BlockSize)
 	return failure.Wrap(err, failure.Unknown, "write block", "")
 }
 

@@ -8,48 +8,72 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// Target is a volume to write. It is all zeros before.
+// Target is a volume to write. It is all zeros before, or a Clearer.
 type Target interface {
 	// Write writes a block, whose SHA-256 is digest; many are written at the same time, in no order.
 	Write(ctx context.Context, index int64, block []byte, digest format.Digest) error
 }
 
-// Restore writes all saved blocks of an archived volume to a target, and reads so many ranges of packs at the same
-// time, each in up to 10 MiB of memory. Blocks that are not what was archived are Corrupt and are not written, and the
-// error names their packs; those of other ranges of their segment are written all the same.
+// Clearer is a Target that may have content.
+type Clearer interface {
+	// Clear makes a block of this size zeros.
+	Clear(ctx context.Context, index, size int64) error
+}
+
+// Restore writes all saved blocks of an archived volume to a target, clears the others of a Clearer, and reads so many
+// ranges of packs at the same time, each in up to 10 MiB of memory. Blocks that are not what was archived are not
+// written: at the end of their segment the error, which is Corrupt, names them all.
 func Restore(ctx context.Context, r *repository.Repository, v format.Volume, target Target, reads int) error {
-	if want := segments(v.Size); len(v.Segments) != want {
-		return failure.New(failure.Corrupt, "restore volume", v.Role, "its map has %d segments, not %d",
-			len(v.Segments), want)
-	}
-	checksum := format.NewChecksum()
-	var counts format.Counts
-	for k, name := range v.Segments {
-		s, err := r.Segment(ctx, name)
+	for part, err := range Parts(ctx, r, v) {
 		if err != nil {
+			return failure.Annotate(err, "restore volume", v.Role)
+		}
+		if err := clearUnsaved(ctx, v, part, target); err != nil {
 			return err
 		}
-		first := int64(k) * format.SegmentBlocks
-		if want := min(format.SegmentBlocks, format.Blocks(v.Size)-first); int64(len(s)) != want {
-			return failure.New(failure.Corrupt, "restore volume", v.Role, "segment %d has %d blocks, not %d", k, len(s),
-				want)
-		}
-		count(s, &counts, checksum)
-		err = r.ReadBlocks(ctx, s, reads, func(ctx context.Context, i int, block []byte) error {
-			index := first + int64(i)
-			if want := min(BlockSize, v.Size-index*BlockSize); int64(len(block)) != want {
-				return failure.New(failure.Corrupt, "restore volume", v.Role, "block %d has %d bytes, not %d", index,
-					len(block), want)
+		var bad lost
+		err := r.ReadBlocks(ctx, part.Places, reads, func(ctx context.Context, i int, block []byte, lost error) error {
+			index := part.First + int64(i)
+			if lost = fits(v, index, block, lost); lost != nil {
+				bad.add(index, part.Places[i].Pack.Name, lost)
+				return nil
 			}
-			return target.Write(ctx, index, block, s[i].Block.Digest)
+			return target.Write(ctx, index, block, part.Places[i].Block.Digest)
 		})
 		if err != nil {
 			return err
 		}
-	}
-	if counts != v.Counts || checksum.Sum() != v.Checksum {
-		return failure.New(failure.Corrupt, "restore volume", v.Role, "its map has %+v, and the archive %+v", counts,
-			v.Counts)
+		if err := failed("restore volume", v, bad.ranges()); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+func clearUnsaved(ctx context.Context, v format.Volume, part Part, target Target) error {
+	clearer, ok := target.(Clearer)
+	if !ok {
+		return nil
+	}
+	for i, place := range part.Places {
+		if place.State == format.Saved {
+			continue
+		}
+		index := part.First + int64(i)
+		if err := clearer.Clear(ctx, index, sizeOf(v, index)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sizeOf is the size of a volume's block.
+func sizeOf(v format.Volume, index int64) int64 { return min(BlockSize, v.Size-index*BlockSize) }
+
+// fits loses a block that is not as long as its place in the volume.
+func fits(v format.Volume, index int64, block []byte, lost error) error {
+	if want := sizeOf(v, index); lost == nil && int64(len(block)) != want {
+		return failure.New(failure.Corrupt, "read block", "", "it has %d bytes, not %d", len(block), want)
+	}
+	return lost
 }
