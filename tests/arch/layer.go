@@ -39,7 +39,7 @@ func layers() [][]string {
 		{"ebs", "objstore", "pd", "tikv", "kube"},
 		{"kube/kubetest", "ebsdirect", "archive/repository"},
 		{"archive/volume", "archive/archivetest"},
-		{"archive/snapshot"},
+		{"archive/snapshot", "archive/verify"},
 		{"earlyapply", "marks", "phase"},
 		{"catalog", "runlock", "journal", "storage"},
 		{"hold", "runs", "runner"},

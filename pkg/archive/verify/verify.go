@@ -1,0 +1,198 @@
+// Package verify finds damage in an archive repository, and names the archives, volumes and blocks that it hits.
+package verify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/repository"
+	"github.com/tisnap/tisnap/pkg/archive/volume"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Level is how much is read. Each level includes those before it.
+type Level string
+
+// The levels. All of them read archives and maps, in which any damage is found.
+const (
+	Objects Level = "objects" // packs exist and are long enough
+	Headers Level = "headers" // what a pack says of itself is what the maps say of it
+	Data    Level = "data"    // blocks are read
+)
+
+// Levels are all, the first being the cheapest.
+func Levels() []string { return []string{string(Objects), string(Headers), string(Data)} }
+
+// Options say what is verified.
+type Options struct {
+	Archives []string // their ids
+	Level    Level
+	Sample   float64 // the share of the blocks that Data reads, at random: 1 is all
+	Reads    int     // ranges of packs at the same time, each in up to 10 MiB of memory
+	// Progress is called after each segment of a map, with how many are done; nil is none.
+	Progress func(done, total int64)
+}
+
+// Finding is a damaged object, and what it hits of one volume.
+type Finding struct {
+	Archive string  `json:"archive"`
+	Store   uint64  `json:"store,string,omitempty"` // 0: all of the archive
+	Role    string  `json:"role,omitempty"`
+	Object  string  `json:"object"`
+	Blocks  []Range `json:"blocks,omitempty"` // none: all of the volume
+	Problem string  `json:"problem"`
+}
+
+// Range are the blocks First to Last of a volume.
+type Range struct {
+	First int64 `json:"first"`
+	Last  int64 `json:"last"`
+}
+
+// String is "5" or "5-9".
+func (r Range) String() string {
+	if r.First == r.Last {
+		return fmt.Sprint(r.First)
+	}
+	return fmt.Sprintf("%d-%d", r.First, r.Last)
+}
+
+// Result is what was read and found.
+type Result struct {
+	Archives int       `json:"archives"`
+	Segments int64     `json:"segments"` // of maps; one that archives share counts for each
+	Blocks   int64     `json:"blocks"`   // that were read
+	Findings []Finding `json:"findings"`
+}
+
+// verifier verifies archives one after the other.
+type verifier struct {
+	repository *repository.Repository
+	options    Options
+	packs      map[format.PackName]int64   // sizes
+	clean      map[format.SegmentName]bool // whose blocks need not be read again
+	total      int64                       // segments
+	result     Result
+}
+
+// Run verifies archives. Damage is in the result; an error is what kept it from looking.
+func Run(ctx context.Context, r *repository.Repository, o Options) (*Result, error) {
+	v := &verifier{repository: r, options: o, clean: map[format.SegmentName]bool{}}
+	v.result.Findings = []Finding{}
+	var err error
+	if v.packs, err = r.Packs(ctx); err != nil {
+		return nil, err
+	}
+	archives := make([]*format.Archive, len(o.Archives))
+	for i, id := range o.Archives {
+		a, err := r.Archive(ctx, id)
+		switch {
+		case damage(err):
+			path, _ := format.ArchivePath(id) // it was read by it
+			v.note(Finding{Archive: id, Object: path, Problem: err.Error()})
+		case err != nil:
+			return nil, err
+		default:
+			archives[i] = a
+			v.total += segments(a)
+		}
+	}
+	for i, a := range archives {
+		v.result.Archives++
+		if a == nil {
+			continue
+		}
+		for _, s := range a.Stores {
+			for _, of := range s.Volumes {
+				if err := v.volume(ctx, o.Archives[i], s.ID, of); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return &v.result, nil
+}
+
+// damage reports whether an error is of the object, and not of the way to it. An object of an unknown format version,
+// which is Usage, may be a newer one or a damaged one: its problem says which version.
+func damage(err error) bool {
+	return failure.Is(err, failure.Corrupt) || failure.Is(err, failure.Usage) ||
+		failure.Is(err, failure.NotFound) && failure.HintOf(err) == ""
+}
+
+func segments(a *format.Archive) (n int64) {
+	for _, s := range a.Stores {
+		for _, v := range s.Volumes {
+			n += int64(len(v.Segments))
+		}
+	}
+	return n
+}
+
+func (v *verifier) note(f Finding) {
+	f.Problem = failure.Line(f.Problem)
+	v.result.Findings = append(v.result.Findings, f)
+}
+
+// volume verifies one volume's map, and the blocks of each of its segments.
+func (v *verifier) volume(ctx context.Context, archive string, store uint64, of format.Volume) error {
+	found := &findings{of: Finding{Archive: archive, Store: store, Role: of.Role}}
+	k := 0
+	for part, err := range volume.Parts(ctx, v.repository, of) {
+		switch {
+		case damage(err) && part.Blocks == 0:
+			path, _ := format.ArchivePath(archive) // it was read by it
+			found.add(path, err, nil)
+			continue
+		case damage(err):
+			found.add(of.Segments[k].Path(), err, &Range{part.First, part.First + part.Blocks - 1})
+		case err != nil:
+			return err
+		case !v.clean[of.Segments[k]]:
+			bad, err := v.segment(ctx, of, part)
+			if err != nil {
+				return err
+			}
+			for _, b := range bad {
+				found.add(b.pack.Path(), b.err, &Range{b.index, b.index})
+			}
+			v.clean[of.Segments[k]] = len(bad) == 0
+		}
+		k++
+		v.result.Segments++
+		if v.options.Progress != nil {
+			v.options.Progress(v.result.Segments, v.total)
+		}
+	}
+	for _, f := range found.all {
+		v.note(*f)
+	}
+	return nil
+}
+
+// findings are those of one volume, one for each object, in the order in which they were found.
+type findings struct {
+	of  Finding
+	all []*Finding
+}
+
+// add adds blocks, which come in ascending order; nil is all of the volume.
+func (f *findings) add(object string, why error, blocks *Range) {
+	at := slices.IndexFunc(f.all, func(known *Finding) bool { return known.Object == object })
+	if at < 0 {
+		next := f.of
+		next.Object, next.Problem = object, why.Error()
+		f.all, at = append(f.all, &next), len(f.all)
+	}
+	if blocks == nil {
+		return
+	}
+	ranges := &f.all[at].Blocks
+	if n := len(*ranges); n > 0 && (*ranges)[n-1].Last+1 == blocks.First {
+		(*ranges)[n-1].Last = blocks.Last
+		return
+	}
+	*ranges = append(*ranges, *blocks)
+}

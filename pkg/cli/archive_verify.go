@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/archive/repository"
+	"github.com/tisnap/tisnap/pkg/archive/verify"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// archiveVerifyDoc is the output of `tisnap archive verify`.
+type archiveVerifyDoc struct {
+	header
+	Repository string       `json:"repository"` // its id
+	Level      verify.Level `json:"level"`
+	Sample     float64      `json:"sample,omitempty"` // share of the blocks
+	*verify.Result
+}
+
+func (a *app) archiveVerifyCommand(repo *repoFlags) *cobra.Command {
+	var level verify.Level
+	var sample string
+	cmd := &cobra.Command{
+		Use:   "verify [ARCHIVE...]",
+		Short: "Find damage in archives",
+		Long: `Find damage in archives, by default in all of the repository.
+
+Each level includes those before it. All of them read archives and maps, in which any change
+is found. With objects, packs exist and are long enough; with headers, they say of themselves
+what the maps say of them; with data, their blocks are read: all, or a random --sample.
+
+What is damaged is named, with the archives, volumes and blocks that it hits, and the exit code
+is 10. A storage that cannot be read is an error of its own. Nothing is changed.`,
+		Example: `  tisnap archive verify --level objects --repo s3://archive/prod --repo-identity ops.key
+  tisnap archive verify latest --sample 1% --repo s3://archive/prod --repo-identity ops.key`,
+		ValidArgsFunction: a.completeArchives(repo),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			share, err := parseSample(sample)
+			if err != nil {
+				return usage(cmd, err)
+			}
+			if level != verify.Data && typed(cmd, "sample") {
+				return usage(cmd, errors.New("--sample is of --level data, which alone reads blocks"))
+			}
+			return a.archiveVerify(cmd.Context(), repo, args, level, share)
+		},
+	}
+	levels := verify.Levels()
+	choose(cmd, cmd.Flags(), &level, "level", []string{levels[2], levels[0], levels[1]}, "how much is read")
+	cmd.Flags().StringVar(&sample, "sample", "all", "the blocks that --level data reads: all, or a share such as 1%")
+	complete(cmd, "sample", "all", "1%", "10%")
+	return cmd
+}
+
+// parseSample returns the share of "all" or "1%".
+func parseSample(text string) (float64, error) {
+	if text == "all" {
+		return 1, nil
+	}
+	number, isShare := strings.CutSuffix(text, "%")
+	share, err := strconv.ParseFloat(number, 64)
+	if err != nil || !isShare || !(share > 0 && share <= 100) {
+		return 0, fmt.Errorf("--sample %q: want all, or a share such as 1%%", text)
+	}
+	return share / 100, nil
+}
+
+func (a *app) archiveVerify(
+	ctx context.Context, repo *repoFlags, refs []string, level verify.Level, share float64,
+) error {
+	r, done, err := a.openRepository(ctx, repo)
+	if err != nil {
+		return err
+	}
+	defer done()
+	ids, err := archiveIDs(ctx, r, refs)
+	if err != nil {
+		return err
+	}
+	s, err := a.session()
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	began := time.Now()
+	emit := func(what phase.EventType, done, total int64) {
+		now := time.Now()
+		s.progress.Emit(phase.Event{
+			Type: what, Time: now, Phase: "verify", Step: string(level), Done: done, Total: total, Unit: "map segments",
+			Elapsed: now.Sub(began),
+		})
+	}
+	emit(phase.StepStarted, 0, 0)
+	result, err := verify.Run(ctx, r, verify.Options{
+		Archives: ids, Level: level, Sample: share, Reads: archiveReads,
+		Progress: func(done, total int64) { emit(phase.Progress, done, total) },
+	})
+	if err != nil {
+		return failure.Annotate(err, "verify archives", "")
+	}
+	emit(phase.StepFinished, 0, 0)
+	s.end()
+	doc := &archiveVerifyDoc{
+		header: newHeader("ArchiveVerification"), Repository: r.ID().String(), Level: level, Result: result,
+	}
+	if level == verify.Data {
+		doc.Sample = share
+	}
+	if err := a.print(doc); err != nil {
+		return err
+	}
+	return doc.damaged()
+}
+
+// archiveIDs are those that the references mean, or all of the repository.
+func archiveIDs(ctx context.Context, r *repository.Repository, refs []string) ([]string, error) {
+	if len(refs) == 0 {
+		ids, err := r.Archives(ctx)
+		if err == nil && len(ids) == 0 {
+			err = failure.New(failure.NotFound, "verify archives", "", "the repository has no archive")
+		}
+		return ids, err
+	}
+	var ids []string
+	for _, ref := range refs {
+		id, _, err := r.Find(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// damaged names the damaged objects; nil if there are none.
+func (d *archiveVerifyDoc) damaged() error {
+	var objects []string
+	seen := map[string]bool{}
+	for _, f := range d.Findings {
+		if !seen[f.Object] {
+			seen[f.Object] = true
+			objects = append(objects, f.Object)
+		}
+	}
+	if len(objects) == 0 {
+		return nil
+	}
+	return failure.New(failure.Corrupt, "verify archives", "", "%d objects are damaged: %s", len(objects),
+		failure.List(objects)).
+		WithHint("archive the backups again while their snapshots exist, and find out what damages the storage")
+}
+
+func (d *archiveVerifyDoc) names() (names []string) {
+	for _, f := range d.Findings {
+		names = append(names, nameIf(true, "object", f.Object)...)
+	}
+	return names
+}
+
+func (d *archiveVerifyDoc) table(w io.Writer, _ view) error {
+	for _, f := range d.Findings {
+		what := "all of it"
+		if f.Store != 0 {
+			what = fmt.Sprintf("store %d %s", f.Store, oneLine(f.Role))
+		}
+		if len(f.Blocks) > 0 {
+			blocks := make([]string, len(f.Blocks))
+			for i, r := range f.Blocks {
+				blocks[i] = r.String()
+			}
+			what += ", blocks " + failure.List(blocks)
+		}
+		_, err := fmt.Fprintf(w, "archive %s, %s:\n  %s: %s\n", oneLine(f.Archive), what, f.Object, f.Problem)
+		if err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(w, "%d archives, %s map segments, %s blocks read: %d findings\n", d.Archives,
+		humanize.Comma(d.Segments), humanize.Comma(d.Blocks), len(d.Findings))
+	return err
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestArchiveVerify_Sound_EndsWithZero(t *testing.T) {
+	t.Parallel()
+	l := newArchiveLab(t)
+	code, _, stderr := l.run(t, "verify")
+	require.Equal(t, ExitCode(4), code, "nothing to verify is no success: %s", stderr)
+	l.put(t, "one", 10)
+	l.put(t, "two", 5)
+	code, out, stderr := l.run(t, "verify", "-o", "json")
+	require.Equal(t, ExitDone, code, stderr)
+	require.Contains(t, out, `"blocks": 17`)
+	code, out, stderr = l.run(t, "verify", "two-backup", "--level", "headers")
+	require.Equal(t, ExitDone, code, stderr)
+	require.Equal(t, "1 archives, 1 map segments, 0 blocks read: 0 findings\n", out)
+	code, _, stderr = l.run(t, "verify", "--sample", "10%")
+	require.Equal(t, ExitDone, code, stderr)
+}
+
+func TestArchiveVerify_Damage_IsNamed_EndsWithTen(t *testing.T) {
+	t.Parallel()
+	l := newArchiveLab(t)
+	l.put(t, "one", 10)
+	pack := l.packs(t)[0]
+	damage(t, pack)
+	code, out, stderr := l.run(t, "verify")
+	require.Equal(t, ExitCode(10), code, stderr)
+	require.Contains(t, out, "archive one, store 4 data, blocks 5:\n  packs/")
+	require.Contains(t, stderr, "1 objects are damaged: packs/")
+	require.NoError(t, os.Remove(pack))
+	require.NoError(t, os.WriteFile(filepath.Join(l.folder, "archives", "two"), nil, 0o600))
+	code, out, stderr = l.run(t, "verify", "--level", "objects", "-o", "json")
+	require.Equal(t, ExitCode(10), code, stderr)
+	var doc archiveVerifyDoc
+	require.NoError(t, json.Unmarshal([]byte(out), &doc))
+	require.Len(t, doc.Findings, 2)
+	require.Equal(t, "archives/two", doc.Findings[0].Object)
+	require.Contains(t, doc.Findings[1].Problem, "it is missing")
+}
+
+func TestArchiveVerify_WrongSample_Refused(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{
+		"--sample 0%", "--sample 101%", "--sample 5", "--sample NaN%", "--sample x", "--sample 1% --level headers",
+		"--level blocks",
+	} {
+		code, _, stderr := run(t, append([]string{"archive", "verify"}, strings.Fields(args)...)...)
+		require.Equal(t, ExitCode(2), code, stderr)
+	}
+}
