@@ -86,7 +86,7 @@ func TestDocs_FieldsOfResults(t *testing.T) {
 		runReportDoc{}, estimateDoc{}, resolveDoc{}, resolvePlanDoc{}, restoreDoc{}, restorePlanDoc{}, versionDoc{},
 		runsDoc{}, runDoc{}, clustersDoc{}, abortedDoc{}, startedDoc{}, deletionsDoc{}, doctorDoc{}, doctor.Check{},
 		archiveInitDoc{}, archiveListDoc{}, archiveDoc{}, archiveItem{}, archiveSummary{}, archiveVolume{},
-		volumeDoc{}, archiveVerifyDoc{},
+		volumeDoc{}, archiveVerifyDoc{}, archiveRestoreDoc{}, restoredImage{},
 	} {
 		of := reflect.TypeOf(document)
 		t.Run(of.Name(), func(t *testing.T) {

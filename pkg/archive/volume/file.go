@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
@@ -26,7 +27,10 @@ func WriteFile(
 		}
 		return failure.Wrap(err, failure.Usage, op, path)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.partial")
+	if err := removePartial(path); err != nil {
+		return failure.Wrap(err, failure.Usage, op, path)
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), partialPrefix(path)+"*"+partialSuffix)
 	if err != nil {
 		return failure.Wrap(err, failure.Usage, op, path)
 	}
@@ -52,6 +56,22 @@ func WriteFile(
 		return failure.Wrap(err, failure.Unknown, op, path)
 	}
 	return syncFolder(filepath.Dir(path))
+}
+
+// partialSuffix ends the name of a file that is not whole.
+const partialSuffix = ".partial"
+
+func partialPrefix(path string) string { return "." + filepath.Base(path) + "." }
+
+// removePartial removes what killed processes left of a file. One that still writes it fails when it renames.
+func removePartial(path string) error {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), partialPrefix(path)) && strings.HasSuffix(e.Name(), partialSuffix) {
+			err = errors.Join(err, os.Remove(filepath.Join(filepath.Dir(path), e.Name())))
+		}
+	}
+	return err
 }
 
 // syncFolder makes a new name in a folder durable.
