@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/workload"
+	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -81,6 +83,8 @@ func serve(ctx context.Context, out io.Writer, f serveFlags) error {
 			return err
 		}
 	}
+	debug.SetGCPercent(servedGCPercent)
+	debug.SetMemoryLimit(servedMemory)
 	if f.dir == "" {
 		dir, err := os.MkdirTemp("", "tisnap-testbed-")
 		if err != nil {
@@ -91,6 +95,7 @@ func serve(ctx context.Context, out io.Writer, f serveFlags) error {
 	}
 	bed, err := testbed.Start(context.WithoutCancel(ctx), testbed.Config{
 		Dir: f.dir, Nodes: f.nodes, Scale: f.scale, TiKVScale: f.scale, Seed: time.Now().UnixNano(), Faults: plan,
+		TiKV:     tikvtest.Options{LogKeep: servedLogKeep, CheckpointBytes: servedLogBytes},
 		Operator: generations[f.operator], PodStart: testbed.RealPodStart, Resync: testbed.RealResync,
 	})
 	if err != nil {
@@ -107,6 +112,15 @@ func serve(ctx context.Context, out io.Writer, f serveFlags) error {
 	}
 	return serveCluster(ctx, out, bed, f, usable)
 }
+
+// What is served stays for hours, and so do the clusters that are restored from it. The stores keep short logs, and the
+// process collects its own garbage early, so that ten clusters fit into 500 MB.
+const (
+	servedLogKeep   = 32        // entries of each region's raft log
+	servedLogBytes  = 512 << 10 // of a device's log that is not worth rewriting
+	servedGCPercent = 25        // of garbage above what is alive
+	servedMemory    = 400 << 20 // above it garbage is collected all the time; the program itself is not counted
+)
 
 // serveCluster makes the cluster, says when it is usable, and keeps transfers going until ctx ends.
 func serveCluster(ctx context.Context, out io.Writer, bed *testbed.Testbed, f serveFlags, usable func()) error {

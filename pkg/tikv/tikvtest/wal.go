@@ -18,6 +18,8 @@ const (
 	recordHeader  = 8 // length and checksum
 	superblocks   = 2 * disk.PageSize
 	superblockLen = 28
+	// keptBuffer is the largest buffer that stays after a flush: a checkpoint's is larger, and rarely needed.
+	keptBuffer = 64 << 10
 )
 
 // wal is a log of records on a device, used as a ring. Positions are logical and only grow. Two superblocks,
@@ -179,7 +181,9 @@ func (w *wal) write() error {
 		return err
 	}
 	w.tail += int64(len(w.buf))
-	w.buf = w.buf[:0]
+	if w.buf = w.buf[:0]; cap(w.buf) > keptBuffer {
+		w.buf = nil
+	}
 	return nil
 }
 
