@@ -79,7 +79,7 @@ func (f *estimateFlags) add(cmd *cobra.Command) {
 	fl := cmd.PersistentFlags()
 	fl.IntVar(&f.stores, "stores", 0, "TiKV stores (default: the backup's)")
 	fl.IntVar(&f.volumes, "volumes", 0, "total volumes of all stores (default: the backup's, or one per store)")
-	fl.StringVar(&f.data, "data", "", "data on each store, such as 1TiB or 500GB (default: the backup's)")
+	fl.StringVar(&f.data, "data", "", "data on each store, such as 1TiB or 500GiB (default: the backup's)")
 	fl.StringVar(&f.changed, "changed", "",
 		"data on each store that changed since the last backup (default: as between the last two, by their "+
 			"marks, or all)")
@@ -124,7 +124,7 @@ func (f *estimateFlags) over(in estimate.Input) (estimate.Input, error) {
 		}
 		n, err := humanize.ParseBytes(row.text)
 		if err != nil || n == 0 || n > 1<<50 {
-			return in, failure.New(failure.Usage, "read --"+row.flag, row.text, "want a size such as 1TiB or 500GB")
+			return in, failure.New(failure.Usage, "read --"+row.flag, row.text, "want a size such as 1TiB or 500GiB")
 		}
 		*row.to = int64(n) * int64(max(in.Stores, 1))
 	}

@@ -5,8 +5,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/tisnap/tisnap/pkg/estimate"
 	"github.com/tisnap/tisnap/pkg/report"
 )
@@ -55,7 +53,7 @@ func (d *estimateDoc) table(w io.Writer, v view) error {
 func estimateTable(b *strings.Builder, e *estimate.Estimate, v view) error {
 	in := e.Input
 	fmt.Fprintf(b, "%s of %d stores, %d volumes, %s of data, at most %s per volume\n", in.Operation, in.Stores,
-		in.Volumes, humanize.IBytes(uint64(in.DataBytes)), humanize.IBytes(uint64(in.LargestBytes)))
+		in.Volumes, report.Bytes(in.DataBytes), report.Bytes(in.LargestBytes))
 	fmt.Fprintf(b, "volumes: %s; times from %s\n\n", in.Spec.Text(), e.Model)
 	t := newTable("PHASE", "TIME", "RANGE", "SHARE")
 	for _, p := range append(e.Phases, e.Total) {

@@ -17,6 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/gc"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
@@ -160,7 +161,7 @@ func (d *listDoc) table(w io.Writer, v view) error {
 			age = d.now.Sub(e.CreatedAt).Truncate(time.Second).String()
 		}
 		if e.DataBytes > 0 {
-			data = humanize.IBytes(uint64(e.DataBytes))
+			data = report.Bytes(e.DataBytes)
 		}
 		t.row(at, e.ID, of, e.shown(), gib(e.SizeGiB), e.Stores, e.Snapshots, age, ts, data, e.Version, e.Run,
 			strings.Join(e.Tags, ","))

@@ -48,7 +48,7 @@ type Point struct {
 	Changed *report.Changed `json:"changed,omitempty"`
 }
 
-// Grown is the change in the amount of data, as "+20 GB" or "-3 GB"; "" if none.
+// Grown is the change in the amount of data, as "+20 GiB" or "-3 GiB"; "" if none.
 func Grown(bytes int64) string {
 	switch {
 	case bytes > 0:

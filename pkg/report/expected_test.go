@@ -24,10 +24,10 @@ func TestMarkdown_ExpectedPublishedWarningsAndAttempts(t *testing.T) {
 		"backup": {reporttest.Backup(3), []string{
 			"| phase | expected | range | share | actual | share | difference |",
 			"| volume snapshots | 14m50s | 11m40s - 18m20s | 98.9% | 14m16.4s | 99.3% | -4% |", "| pause scheduling | <1s | <1s | <0.1% | 250ms | <0.1% | +150% |",
-			"| total | 15m00s | 11m40s - 20m00s | 100% | 14m22.5s | 100% | -4% |", "published: about 350 min for 1024 GB per volume",
+			"| total | 15m00s | 11m40s - 20m00s | 100% | 14m22.5s | 100% | -4% |", "published: about 350 min for 954 GiB per volume",
 		}},
 		"restore": {reporttest.Restore(3), []string{
-			"| this run | 3 TB | 1 TB | 3 | 53s | 6.4s | 2m55.2s | 8m32.9s | 58s | 13m26s |", "| published | 21 TB | 1 TB | 20 | 1m00s | 6s | 3m10s | 13m06s | 1m00s | 18m16s |",
+			"| this run | 2.7 TiB | 931 GiB | 3 | 53s | 6.4s | 2m55.2s | 8m32.9s | 58s | 13m26s |", "| published | 19 TiB | 931 GiB | 20 | 1m00s | 6s | 3m10s | 13m06s | 1m00s | 18m16s |",
 			"- warning: the peers of 2 regions disagreed about their range",
 		}},
 		"three attempts": {reporttest.Failed(), []string{

@@ -73,12 +73,12 @@ func Percent(share float64) string {
 	return strings.Replace(fmt.Sprintf("%.1f%%", share*100), ".0%", "%", 1)
 }
 
-// Bytes prints a size in powers of ten, as the published figures are.
+// Bytes prints a size in powers of two, as EBS counts: "850 MiB", "1.2 TiB".
 func Bytes(n int64) string {
 	if n <= 0 {
 		return absent
 	}
-	return strings.Replace(humanize.Bytes(uint64(n)), ".0 ", " ", 1)
+	return strings.Replace(humanize.IBytes(uint64(n)), ".0 ", " ", 1)
 }
 
 func count(n int, one, many string) string {

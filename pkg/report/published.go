@@ -68,11 +68,11 @@ type publishedBackup struct {
 // nearestBackup is the published row with the nearest data per volume, by ratio.
 func nearestBackup(dataPerVolume int64) publishedBackup {
 	rows := []publishedBackup{
-		{50, "125 MB/s, 3,000 IOPS", 20},
-		{100, "125 MB/s, 3,000 IOPS", 50},
-		{200, "125 MB/s, 3,000 IOPS", 100},
-		{500, "125 MB/s, 3,000 IOPS", 150},
-		{1024, "125 MB/s, 7,000 IOPS", 350},
+		{50, "125 MiB/s, 3,000 IOPS", 20},
+		{100, "125 MiB/s, 3,000 IOPS", 50},
+		{200, "125 MiB/s, 3,000 IOPS", 100},
+		{500, "125 MiB/s, 3,000 IOPS", 150},
+		{1024, "125 MiB/s, 7,000 IOPS", 350},
 	}
 	best, distance := rows[0], math.Inf(1)
 	for _, row := range rows {

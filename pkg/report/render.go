@@ -195,7 +195,8 @@ func (r *Report) compareBackup() string {
 		return ""
 	}
 	near := nearestBackup(r.DataPerVolumeBytes)
-	return fmt.Sprintf("published: about %g min for %d GB per volume (%s)", near.minutes, near.dataGB, near.settings)
+	return fmt.Sprintf("published: about %g min for %s per volume (%s)", near.minutes, Bytes(near.dataGB*gigabyte),
+		near.settings)
 }
 
 // Outside is the row for time outside the phases: undoing, and the time between two processes of a run.

@@ -178,7 +178,7 @@ func short(r float64) string {
 	return humanize.Comma(int64(r))
 }
 
-func size(n int64) string { return humanize.Bytes(uint64(max(0, n))) }
+func size(n int64) string { return humanize.IBytes(uint64(max(0, n))) }
 
 // took formats a finished duration.
 func took(d time.Duration) string {

@@ -101,7 +101,7 @@ func TestTTY_Running_LiveLineShowsAll(t *testing.T) {
 		}
 		lines := screen(t, out.String())
 		require.Len(t, lines, 1)
-		assert.Regexp(t, "^. volume snapshots          1m1s  wait  ████████░░░░░░░░  1.5 TB/3.0 TB  50%  25 GB/s  eta 1m[0-2]s$", lines[0])
+		assert.Regexp(t, "^. volume snapshots          1m1s  wait  ████████░░░░░░░░  1.4 TiB/2.7 TiB  50%  23 GiB/s  eta 1m[0-2]s$", lines[0])
 		assert.NotContains(t, strings.ReplaceAll(out.String(), "\x1b[K", ""), "\x1b", "no colour")
 		before := strings.Count(out.String(), "\r")
 		wait(time.Second)

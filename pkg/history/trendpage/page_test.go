@@ -64,18 +64,18 @@ func TestWrite_SaysWhatFailedAndWhatGrew(t *testing.T) {
 		}
 		return r
 	}
-	text := page(t, []history.Run{run(1, 100e9, ""), run(2, 0, "unready"), run(3, 0, "denied"), run(4, 0, "unready"), run(5, 120e9, ""), run(6, 117e9, "")})
-	for _, want := range []string{"1 denied", "2 unready", "+20 GB", "-3 GB", "data of 6 runs, at most 120 GB"} {
+	text := page(t, []history.Run{run(1, 100<<30, ""), run(2, 0, "unready"), run(3, 0, "denied"), run(4, 0, "unready"), run(5, 120<<30, ""), run(6, 117<<30, "")})
+	for _, want := range []string{"1 denied", "2 unready", "+20 GiB", "-3 GiB", "data of 6 runs, at most 120 GiB"} {
 		require.Contains(t, text, want)
 	}
 }
 
 func TestWrite_SaysHowMuchWasWrittenTo(t *testing.T) {
 	t.Parallel()
-	last := history.Run{Operation: report.Backup, Outcome: phase.Done, Seconds: 100, DataBytes: 100e9, Changed: &report.Changed{Since: "b", Regions: 30, Of: 1000, DataBytes: 3e9}}
+	last := history.Run{Operation: report.Backup, Outcome: phase.Done, Seconds: 100, DataBytes: 100e9, Changed: &report.Changed{Since: "b", Regions: 30, Of: 1000, DataBytes: 3 << 30}}
 	before := history.Run{Operation: report.Backup, Outcome: phase.Done, Seconds: 100, DataBytes: 100e9}
 	text := page(t, []history.Run{before, last})
-	for _, want := range []string{"30 of 1000 regions", "written to of 2 runs, at most 3 GB", `<td class="num">3 GB</td>`} {
+	for _, want := range []string{"30 of 1000 regions", "written to of 2 runs, at most 3 GiB", `<td class="num">3 GiB</td>`} {
 		require.Contains(t, text, want)
 	}
 }
