@@ -134,9 +134,6 @@ type volumeWriter struct {
 	volume     format.Volume
 	progress   phase.Sink
 	name       string
-
-	began time.Time
-	wrote atomic.Int64
 }
 
 // phaseRestore is what progress is shown as.
@@ -170,23 +167,26 @@ func (w *volumeWriter) write(ctx context.Context, to string, zeroed bool) error 
 
 // shown shows the progress of do, which adds bytes to a total.
 func (w *volumeWriter) shown(total int64, do func(add func(bytes int64)) error) error {
-	w.began = time.Now()
-	w.emit(phase.StepStarted, 0, 0, "")
-	err := do(func(bytes int64) { w.emit(phase.Progress, w.wrote.Add(bytes), total, "") })
-	if err != nil {
-		w.emit(phase.StepFailed, 0, 0, err.Error())
-		return failure.Annotate(err, phaseRestore, w.name)
-	}
-	w.emit(phase.StepFinished, 0, 0, "")
-	return nil
+	return failure.Annotate(showBytes(w.progress, w.name, total, do), phaseRestore, w.name)
 }
 
-func (w *volumeWriter) emit(what phase.EventType, done, total int64, message string) {
-	now := time.Now()
-	w.progress.Emit(phase.Event{
-		Type: what, Time: now, Phase: phaseRestore, Step: w.name, Done: done, Total: total, Unit: "bytes",
-		Elapsed: now.Sub(w.began), Message: message,
-	})
+// showBytes shows the progress of do, which adds bytes to a total, concurrently.
+func showBytes(sink phase.Sink, step string, total int64, do func(add func(bytes int64)) error) error {
+	var done atomic.Int64
+	began := time.Now()
+	emit := func(what phase.EventType, e phase.Event) {
+		e.Type, e.Time, e.Phase, e.Step, e.Unit = what, time.Now(), phaseRestore, step, "bytes"
+		e.Elapsed = e.Time.Sub(began)
+		sink.Emit(e)
+	}
+	emit(phase.StepStarted, phase.Event{})
+	err := do(func(bytes int64) { emit(phase.Progress, phase.Event{Done: done.Add(bytes), Total: total}) })
+	if err != nil {
+		emit(phase.StepFailed, phase.Event{Message: err.Error()})
+		return err
+	}
+	emit(phase.StepFinished, phase.Event{})
+	return nil
 }
 
 // countingWriter reports what it wrote.

@@ -45,33 +45,48 @@ const (
 
 func (a *app) archiveRestoreCommand(repo *repoFlags) *cobra.Command {
 	var dir string
+	var snapshots snapshotFlags
 	cmd := &cobra.Command{
 		Use:   "restore ARCHIVE",
-		Short: "Write the images of all archived volumes into a folder",
-		Long: `Write the images of all archived volumes into a folder, as store-4-storage.data-dir.img, beside the
-backup's manifest.json. Blocks of zeros are holes in them.
+		Short: "Make images or EBS snapshots of all archived volumes",
+		Long: `Make images or EBS snapshots of all archived volumes.
+
+With --to-dir, the images are in a folder, as store-4-storage.data-dir.img, beside the backup's
+manifest.json. Blocks of zeros are holes in them.
 
 An image gets its name once all of it is right and on disk. The same command resumes: an image
 that is there is read and compared with the archive, block by block, and kept if it is the
 volume's. Another file of its name is never replaced: the command fails.
 
-A volume with damaged blocks gets no image; the error names the blocks, the other volumes are
-written, and the exit code is 10.`,
-		Example: "  tisnap archive restore latest --to-dir /restored --repo s3://archive/prod --repo-identity ops.key",
-		Args:    exactly("ARCHIVE"), ValidArgsFunction: a.completeArchives(repo),
+With --to-snapshots, a snapshot of each volume is made by the EBS direct APIs, in any account and
+region, and listed once it is completed. EBS has then checked all blocks. The same command finishes
+the snapshots that a killed one began, within 24 hours; afterwards it lists them again. tisnap gc
+does not delete them.
+
+A volume with damaged blocks gets no image, and its snapshot is never completed; the error names
+the blocks, the other volumes are written, and the exit code is 10.`,
+		Example: `  tisnap archive restore latest --to-dir /restored --repo s3://archive/prod --repo-identity ops.key
+  tisnap archive restore latest --to-snapshots --repo s3://archive/prod --repo-identity ops.key`,
+		Args: exactly("ARCHIVE"), ValidArgsFunction: a.completeArchives(repo),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if dir == "" {
-				return usage(cmd, errors.New("--to-dir is missing: the folder for the images"))
+			if (dir == "") != snapshots.on {
+				return usage(cmd, errors.New("give --to-dir FOLDER for images, or --to-snapshots"))
 			}
-			return a.archiveRestore(cmd.Context(), repo, args[0], dir)
+			if err := snapshots.check(); err != nil {
+				return usage(cmd, err)
+			}
+			return a.archiveRestore(cmd.Context(), repo, args[0], dir, snapshots)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "to-dir", "", "folder for the images; it is created if it does not exist")
 	_ = cmd.MarkFlagDirname("to-dir") // fails only for an unknown flag
+	snapshots.add(cmd)
 	return cmd
 }
 
-func (a *app) archiveRestore(ctx context.Context, repo *repoFlags, ref, dir string) error {
+func (a *app) archiveRestore(
+	ctx context.Context, repo *repoFlags, ref, dir string, snapshots snapshotFlags,
+) error {
 	r, done, err := a.openRepository(ctx, repo)
 	if err != nil {
 		return err
@@ -81,6 +96,15 @@ func (a *app) archiveRestore(ctx context.Context, repo *repoFlags, ref, dir stri
 	if err != nil {
 		return err
 	}
+	if snapshots.on {
+		return a.archiveSnapshots(ctx, r, id, found, snapshots)
+	}
+	return a.archiveImages(ctx, r, id, found, dir)
+}
+
+func (a *app) archiveImages(
+	ctx context.Context, r *repository.Repository, id string, found *format.Archive, dir string,
+) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return failure.Wrap(err, failure.Usage, "create folder", dir)
 	}

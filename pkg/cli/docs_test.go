@@ -87,6 +87,7 @@ func TestDocs_FieldsOfResults(t *testing.T) {
 		runsDoc{}, runDoc{}, clustersDoc{}, abortedDoc{}, startedDoc{}, deletionsDoc{}, doctorDoc{}, doctor.Check{},
 		archiveInitDoc{}, archiveListDoc{}, archiveDoc{}, archiveItem{}, archiveSummary{}, archiveVolume{},
 		volumeDoc{}, archiveVerifyDoc{}, archiveRestoreDoc{}, restoredImage{},
+		archiveSnapshotsDoc{}, restoredSnapshot{},
 	} {
 		of := reflect.TypeOf(document)
 		t.Run(of.Name(), func(t *testing.T) {

@@ -24,6 +24,7 @@ const (
 	// the same tags, so each carries the whole map of its store.
 	TagVolumeOf = "tisnap.io/volume-of/"
 	TagRole     = "tisnap.io/role"     // of a restored volume
+	TagArchive  = "tisnap.io/archive"  // of a snapshot that was made from an archive: its id; it has no TagRun
 	TagSnapshot = "tisnap.io/snapshot" // that a restored volume was made from
 )
 

@@ -31,7 +31,7 @@ func changesNothing() map[string]string {
 	return map[string]string{
 		"archive": parent, "archive init": "it proves the storage by an object that it deletes, and writes repo.json as the last thing",
 		"archive list": reads, "archive describe": reads, "archive verify": reads,
-		"archive restore": "it reads, and each file that it writes gets its name as the last thing",
+		"archive restore": "each file that it writes gets its name as the last thing, and the same command finishes its snapshots",
 		"archive cat":     "it reads, and a file that it writes gets its name as the last thing",
 		"completion":      parent, "estimate": parent, "generate": parent, "hold": parent, "runs": parent,
 		"doctor":          "it writes one object, which belongs to no run, and deletes it",

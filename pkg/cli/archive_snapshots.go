@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/repository"
+	"github.com/tisnap/tisnap/pkg/archive/snapshot"
+	"github.com/tisnap/tisnap/pkg/archive/volume"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/ebsdirect"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/parallel"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+const (
+	// snapshotsAtOnce times what one takes is 290 MiB: 64 blocks on their way, and four reads.
+	snapshotsAtOnce = 4
+	snapshotReads   = 4
+	// snapshotTimeout is how long a snapshot waits for its next block, and so for the command that resumes.
+	snapshotTimeout = 24 * time.Hour
+)
+
+// archiveSnapshotsDoc is the output of `tisnap archive restore --to-snapshots`.
+type archiveSnapshotsDoc struct {
+	header
+	Archive string             `json:"archive"`
+	Items   []restoredSnapshot `json:"items"`
+}
+
+// restoredSnapshot is a snapshot of an archived volume.
+type restoredSnapshot struct {
+	archiveVolume
+	Snapshot cluster.SnapshotID `json:"snapshot,omitempty"`
+	Error    string             `json:"error,omitempty"`
+}
+
+// snapshotFlags say which snapshots are made.
+type snapshotFlags struct {
+	on          bool
+	run, kmsKey string
+}
+
+func (f *snapshotFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.BoolVar(&f.on, "to-snapshots", false, "make EBS snapshots in the account and region of --profile and --region")
+	fl.StringVar(&f.run, "run-id", "", "id of the restore into snapshots: another one makes other snapshots")
+	fl.StringVar(&f.kmsKey, "kms-key", "",
+		"ARN of the KMS key of the snapshots (default: the account's for those whose source was encrypted)")
+}
+
+func (f *snapshotFlags) check() error {
+	if !f.on && (f.run != "" || f.kmsKey != "") {
+		return errors.New("--run-id and --kms-key are for --to-snapshots")
+	}
+	_, err := runID(f.run)
+	return err
+}
+
+// ebsDirect connects to the EBS direct APIs.
+func (c *connections) ebsDirect(ctx context.Context) (*ebsdirect.Client, error) {
+	client, err := ebsdirect.Open(ctx, ebsdirect.Config{
+		Region: c.global.region, Endpoint: c.global.endpoint, Profile: c.global.profile, Log: c.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.later(client.Close)
+	return client, nil
+}
+
+// snapshotMaker makes the snapshots of one archive.
+type snapshotMaker struct {
+	repository *repository.Repository
+	direct     ebsdirect.Target
+	ec2        ebs.Snapshots
+	id         string // of the archive
+	archive    *format.Archive
+	flags      snapshotFlags
+	sources    map[cluster.SnapshotID]manifest.Snapshot
+}
+
+func (a *app) archiveSnapshots(
+	ctx context.Context, r *repository.Repository, id string, found *format.Archive, f snapshotFlags,
+) error {
+	s, err := a.session()
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	c, err := a.connections(s.log)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	m := &snapshotMaker{repository: r, id: id, archive: found, flags: f, sources: sourcesOf(found)}
+	if m.direct, err = c.ebsDirect(ctx); err != nil {
+		return err
+	}
+	if m.ec2, err = c.ebs(ctx); err != nil {
+		return err
+	}
+	doc := &archiveSnapshotsDoc{header: newHeader("ArchiveSnapshots"), Archive: id, Items: []restoredSnapshot{}}
+	err = showBytes(s.progress, "snapshots", summary(found).Data, func(add func(int64)) (err error) {
+		doc.Items, err = m.make(ctx, add)
+		return err
+	})
+	s.end()
+	return errors.Join(a.print(doc), err)
+}
+
+// sourcesOf are the snapshots that were archived, as the backup's manifest has them; none without one.
+func sourcesOf(a *format.Archive) map[cluster.SnapshotID]manifest.Snapshot {
+	sources := map[cluster.SnapshotID]manifest.Snapshot{}
+	m, err := manifest.Decode(a.Manifest.Data)
+	if err != nil {
+		return sources // of another tool, or of files: then nothing more is known of them
+	}
+	for _, s := range m.Snapshots {
+		sources[s.ID] = s
+	}
+	return sources
+}
+
+// make makes all snapshots, and waits until they are completed. A volume that fails does not keep the others.
+func (m *snapshotMaker) make(ctx context.Context, add func(bytes int64)) ([]restoredSnapshot, error) {
+	items := []restoredSnapshot{}
+	var volumes []format.Volume
+	for _, s := range m.archive.Stores {
+		for _, v := range s.Volumes {
+			items = append(items, restoredSnapshot{archiveVolume: describeVolume(s.ID, v)})
+			volumes = append(volumes, v)
+		}
+	}
+	err := parallel.Each(ctx, snapshotsAtOnce, volumes, func(ctx context.Context, i int, v format.Volume) (err error) {
+		items[i].Snapshot, err = snapshot.Restore(ctx, m.direct, m.ec2, m.repository, v,
+			m.describe(items[i].Store, v), snapshotReads, add)
+		if err == nil {
+			err = m.await(ctx, items[i].Snapshot)
+		}
+		if err != nil {
+			items[i].Error = failure.Line(err.Error())
+		}
+		return failure.Annotate(err, phaseRestore, fmt.Sprintf("store %d %s", items[i].Store, v.Role))
+	})
+	return items, err
+}
+
+// describe is the snapshot of a volume. Its token is of the repository, the archive and the run: the same command finds
+// what an earlier process made. It carries no run, so that gc leaves it.
+func (m *snapshotMaker) describe(store uint64, v format.Volume) ebsdirect.NewSnapshot {
+	run := fmt.Sprintf("%s/%s/%s", m.repository.ID(), m.id, m.flags.run)
+	tags := ebs.Tags{
+		ebs.TagArchive: m.id, ebs.TagBackup: m.archive.Backup, ebs.TagStore: fmt.Sprint(store), ebs.TagRole: v.Role,
+	}
+	if m.archive.Cluster != "" {
+		tags[ebs.TagCluster] = m.archive.Cluster
+	}
+	source := m.sources[cluster.SnapshotID(v.Source)]
+	if source.Volume != "" {
+		tags[ebs.TagVolumeOf+v.Role] = string(source.Volume)
+	}
+	return ebsdirect.NewSnapshot{
+		Token: ebsdirect.Token(run, fmt.Sprintf("%d/%s", store, v.Role)), Timeout: snapshotTimeout, Tags: tags,
+		Encrypted: source.Encrypted || m.flags.kmsKey != "", KMSKey: m.flags.kmsKey,
+		Description: fmt.Sprintf("tisnap archive %s, store %d %s", m.id, store, v.Role),
+	}
+}
+
+// await waits until a snapshot is completed.
+func (m *snapshotMaker) await(ctx context.Context, id cluster.SnapshotID) error {
+	return wait.Until(ctx, wait.Growing(time.Second, 30*time.Second), func() (bool, error) {
+		found, err := m.ec2.DescribeSnapshots(ctx, []cluster.SnapshotID{id})
+		switch {
+		case err != nil && !failure.Transient(err):
+			return true, err
+		case len(found) == 0 || err != nil:
+			return false, err
+		case found[0].State == ebs.SnapshotError:
+			return true, failure.New(failure.Corrupt, "await snapshot", string(id), "it is in state error").
+				WithHint("delete it, and restore by another --run-id")
+		}
+		return found[0].State == ebs.SnapshotCompleted, nil
+	})
+}
+
+func (d *archiveSnapshotsDoc) names() (names []string) {
+	for _, i := range d.Items {
+		names = append(names, nameIf(i.Snapshot != "", "snapshot", i.Snapshot)...)
+	}
+	return names
+}
+
+func (d *archiveSnapshotsDoc) table(w io.Writer, v view) error {
+	t := newTable("STORE", "ROLE", "SIZE", "DATA", "SNAPSHOT", "STATE")
+	t.drop = []string{"DATA", "SIZE"}
+	for _, i := range d.Items {
+		state := "completed"
+		if i.Error != "" {
+			state = "failed"
+		}
+		t.row(i.Store, i.Role, iBytes(i.Size), iBytes(i.Saved*volume.BlockSize), i.Snapshot, state)
+	}
+	return t.write(w, v)
+}
