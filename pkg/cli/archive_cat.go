@@ -21,8 +21,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// archiveReads is how many ranges of packs are read at the same time: at most 160 MiB of memory.
-const archiveReads = 16
+// archiveReads is how many ranges of packs are read at the same time. They take 80 MiB, and twice that until the
+// garbage collector runs.
+const archiveReads = 8
 
 // volumeDoc is the output of `tisnap archive cat` to a file or device.
 type volumeDoc struct {

@@ -17,7 +17,7 @@ func TestHints_NameOnlyCommandsThatExist(t *testing.T) {
 	t.Parallel()
 	root := (&app{}).root()
 	// "tisnap archive 1" is a constant of the archive's format.
-	quoted := regexp.MustCompile("[`\"]tisnap ([a-z]+)\\b(?: ?[^ 0-9]|$)")
+	quoted := regexp.MustCompile("[`\"]tisnap ([a-z]+)\\b(?: ([a-z]+)| ?[^ 0-9]|$)")
 	found := 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -32,6 +32,11 @@ func TestHints_NameOnlyCommandsThatExist(t *testing.T) {
 			cmd, _, err := root.Find([]string{m[1]})
 			assert.NoError(t, err, "%s names `tisnap %s`", path, m[1])
 			assert.NotEqual(t, root, cmd, "%s names `tisnap %s`", path, m[1])
+			if m[2] != "" && cmd.HasSubCommands() {
+				sub, _, err := root.Find(m[1:3])
+				assert.NoError(t, err, "%s names `tisnap %s %s`", path, m[1], m[2])
+				assert.NotEqual(t, cmd, sub, "%s names `tisnap %s %s`", path, m[1], m[2])
+			}
 		}
 		return nil
 	})

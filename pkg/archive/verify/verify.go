@@ -4,7 +4,6 @@ package verify
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
@@ -138,7 +137,9 @@ func (v *verifier) note(f Finding) {
 
 // volume verifies one volume's map, and the blocks of each of its segments.
 func (v *verifier) volume(ctx context.Context, archive string, store uint64, of format.Volume) error {
-	found := &findings{of: Finding{Archive: archive, Store: store, Role: of.Role}}
+	found := &findings{
+		of: Finding{Archive: archive, Store: store, Role: of.Role}, object: map[string]*Finding{},
+	}
 	k := 0
 	for part, err := range volume.Parts(ctx, v.repository, of) {
 		switch {
@@ -174,25 +175,26 @@ func (v *verifier) volume(ctx context.Context, archive string, store uint64, of 
 
 // findings are those of one volume, one for each object, in the order in which they were found.
 type findings struct {
-	of  Finding
-	all []*Finding
+	of     Finding
+	all    []*Finding
+	object map[string]*Finding
 }
 
 // add adds blocks, which come in ascending order; nil is all of the volume.
 func (f *findings) add(object string, why error, blocks *Range) {
-	at := slices.IndexFunc(f.all, func(known *Finding) bool { return known.Object == object })
-	if at < 0 {
+	at := f.object[object]
+	if at == nil {
 		next := f.of
 		next.Object, next.Problem = object, why.Error()
-		f.all, at = append(f.all, &next), len(f.all)
+		at = &next
+		f.all, f.object[object] = append(f.all, at), at
 	}
 	if blocks == nil {
 		return
 	}
-	ranges := &f.all[at].Blocks
-	if n := len(*ranges); n > 0 && (*ranges)[n-1].Last+1 == blocks.First {
-		(*ranges)[n-1].Last = blocks.Last
+	if n := len(at.Blocks); n > 0 && at.Blocks[n-1].Last+1 == blocks.First {
+		at.Blocks[n-1].Last = blocks.Last
 		return
 	}
-	*ranges = append(*ranges, *blocks)
+	at.Blocks = append(at.Blocks, *blocks)
 }
