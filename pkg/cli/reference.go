@@ -30,6 +30,19 @@ func (a *app) latestFlags(cmd *cobra.Command, f *latestFlags) {
 	_ = cmd.RegisterFlagCompletionFunc("of", a.completeMoreClusters) // fails only for an unknown flag
 }
 
+// chosen is the argument with its flags if it is a reference, and "" if it is a backup's name.
+func (f latestFlags) chosen(arg string) string {
+	if arg != catalog.Latest {
+		return ""
+	}
+	for _, flag := range []struct{ name, value string }{{"before", f.before}, {"of", f.of}} {
+		if flag.value != "" {
+			arg += " --" + flag.name + " " + flag.value
+		}
+	}
+	return arg
+}
+
 // backupID returns the backup that the argument refers to, and prints what "latest" was found to be.
 func (a *app) backupID(cmd *cobra.Command, f latestFlags, arg string) (cluster.BackupID, error) {
 	if arg != catalog.Latest {

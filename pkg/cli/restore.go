@@ -80,7 +80,7 @@ command resumes a run whose process died and reuses what it made.`,
 			if err != nil {
 				return err
 			}
-			return a.restore(cmd, f, string(id))
+			return a.restore(cmd, f, id, f.latest.chosen(args[0]))
 		},
 	}
 	fl := cmd.Flags()
@@ -131,10 +131,11 @@ func (f *restoreFlags) validate() error {
 	return err
 }
 
-func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
+// restore restores the backup that the user has named, or chosen by a reference.
+func (a *app) restore(cmd *cobra.Command, f restoreFlags, id cluster.BackupID, chosen string) error {
 	return a.operate(cmd, f.dryRun || f.object.print,
 		func(ctx context.Context, c *connections, s *session) (work, error) {
-			deps, opts, err := a.restoreDeps(ctx, cmd, c, s, f, id)
+			deps, opts, err := a.restoreDeps(ctx, cmd, c, s, f, id, chosen)
 			if err != nil {
 				return work{}, err
 			}
@@ -176,7 +177,8 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id string) error {
 }
 
 func (a *app) restoreDeps(
-	ctx context.Context, cmd *cobra.Command, c *connections, s *session, f restoreFlags, id string,
+	ctx context.Context, cmd *cobra.Command, c *connections, s *session, f restoreFlags, id cluster.BackupID,
+	chosen string,
 ) (restore.Deps, restore.Options, error) {
 	var deps restore.Deps
 	var opts restore.Options
@@ -203,7 +205,7 @@ func (a *app) restoreDeps(
 		},
 	}
 	opts = restore.Options{
-		Backup: cluster.BackupID(id), Target: target, Tool: a.version.Version,
+		Backup: id, Chosen: chosen, Target: target, Tool: a.version.Version,
 		KeepOnFailure: f.keep, Timeout: f.timeout, Kubernetes: k.Server(),
 		PDState: f.pdState, TiFlash: f.tiflash, OnTasks: f.onTasks, WaitApply: f.waitApply,
 		Serial: f.serial, LockWait: f.lockWait.limit(),
@@ -221,10 +223,20 @@ func (a *app) restoreDeps(
 	if err := f.into(&opts); err != nil {
 		return deps, opts, err
 	}
-	run, _, err := continued(ctx, store, s.log, f.run, journal.About{
-		Operation: journal.Restore, Cluster: target, Backup: opts.Backup, Request: opts.Request(),
+	request := journal.About{
+		Operation: journal.Restore, Cluster: target, Backup: opts.Backup, Chosen: chosen, Request: opts.Request(),
 		Kubernetes: k.Server(), KubernetesUID: kubernetesUID(ctx, k, s.log),
-	})
+	}
+	earlier, err := chosenEarlier(ctx, store, request)
+	if err != nil {
+		return deps, opts, err
+	}
+	if earlier != nil && (f.run == "" || f.run == string(earlier.ID)) {
+		a.note(fmt.Sprintf("run %s is not finished: continuing with the backup that was the latest when it began, %s",
+			earlier.ID, oneLine(earlier.Backup)))
+		request.Backup, opts.Backup = earlier.Backup, earlier.Backup
+	}
+	run, _, err := continued(ctx, store, s.log, f.run, request)
 	opts.Run, opts.Owner = run, owner(cmd, run)
 	return deps, opts, err
 }

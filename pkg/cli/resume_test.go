@@ -106,6 +106,61 @@ func TestContinued_AnotherRequest_IsNotContinuedAndTheDifferenceIsSaid(t *testin
 	}
 }
 
+// `restore latest` continues with the backup that its unfinished run has, although a newer one is sealed by now.
+func TestChosenEarlier_OnlyTheSameCommandsRun(t *testing.T) {
+	t.Parallel()
+	target := cluster.Name{Namespace: "tidb", Name: "copy"}
+	for name, row := range map[string]struct {
+		change func(*journal.About)
+		ended  bool
+		want   bool
+	}{
+		"a newer backup":     {func(*journal.About) {}, false, true},
+		"the same backup":    {func(a *journal.About) { a.Backup = "older" }, false, false},
+		"a name":             {func(a *journal.About) { a.Chosen = "" }, false, false},
+		"another reference":  {func(a *journal.About) { a.Chosen = "latest --before 2h ago" }, false, false},
+		"other options":      {func(a *journal.About) { a.Request = map[string]string{"volume-iops": "7000"} }, false, false},
+		"another Kubernetes": {func(a *journal.About) { a.KubernetesUID = "v" }, false, false},
+		"an unknown one":     {func(a *journal.About) { a.KubernetesUID = "" }, false, false},
+		"it has ended":       {func(*journal.About) {}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := objstoretest.NewMemory(nil)
+			about := journal.About{
+				Operation: journal.Restore, Cluster: target, Backup: "older", Chosen: latestFlags{}.chosen("latest"), KubernetesUID: "u",
+				Request: map[string]string{"volume-iops": ""},
+			}
+			data, err := json.Marshal(about)
+			require.NoError(t, err)
+			j := journal.NewStoreJournal(store, manifest.JournalPrefix("dead"))
+			require.NoError(t, j.Append(t.Context(), phase.Record{Seq: 1, Run: "dead", Time: time.Now(), Type: phase.RecordRun, Data: data}))
+			if row.ended {
+				require.NoError(t, j.Append(t.Context(), phase.Record{Seq: 2, Run: "dead", Time: time.Now(), Type: phase.RecordEnd}))
+			}
+			lock, err := runlock.Acquire(t.Context(), store, target, runlock.Owner{Run: "dead"}, time.Minute)
+			require.NoError(t, err)
+			require.NoError(t, lock.Release(t.Context()))
+
+			about.Backup = "newer"
+			row.change(&about)
+			earlier, err := chosenEarlier(t.Context(), store, about)
+			require.NoError(t, err)
+			require.Equal(t, row.want, earlier != nil)
+			if row.want {
+				require.EqualValues(t, "older", earlier.Backup)
+			}
+		})
+	}
+}
+
+func TestLatestFlags_Chosen(t *testing.T) {
+	t.Parallel()
+	f := latestFlags{before: "2h ago", of: "tidb/prod"}
+	require.Empty(t, f.chosen("nightly-1"))
+	require.Equal(t, "latest --before 2h ago --of tidb/prod", f.chosen("latest"))
+}
+
 // Two Kubernetes clusters that share a storage may have a cluster of the same name each, and so one lock. Neither continues what
 // the other's run has left.
 // Catalogue: H3.

@@ -43,6 +43,8 @@ type About struct {
 	Storage   string `json:"storage,omitempty"`
 	// Keep is the user's choice that a failed run keeps what it made.
 	Keep bool `json:"keepOnFailure,omitempty"`
+	// Chosen is the reference by which the user chose the backup; "" if it was named.
+	Chosen string `json:"chosen,omitempty"`
 	// Request holds the options that determine the result, by name: a run is resumed only by the same request. Nil in
 	// runs of versions that could not resume.
 	Request map[string]string `json:"request,omitempty"`

@@ -51,6 +51,8 @@ type Options struct {
 	KeepServiceSettings bool
 	// Changes are the user's changes to the target's object. An existing target allows none.
 	Changes operator1.Changes
+	// Chosen is the reference by which the user chose the backup; "" if it was named.
+	Chosen string
 	// KeepOnFailure keeps what a failed run made, for examination.
 	KeepOnFailure bool
 	// Timeout bounds each wait for other systems (volumes, pods, stores); zero is 1 h.

@@ -27,6 +27,7 @@ func free() map[string]string {
 		"Account":   "each process checks it against its credentials before it changes anything",
 		"Timeout":   patience, "Visibility": patience, "LockWait": patience, "AliveWait": patience,
 		"Now":            "it is a clock",
+		"Chosen":         "the backup that it has led to is compared",
 		"KeepOnFailure":  "it is in the journal beside the request: once given, it holds for all processes of the run",
 		"Serial":         same,
 		"WaitApply":      same,

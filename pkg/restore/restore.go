@@ -15,7 +15,9 @@ import (
 // Run restores the backup. The error's kind says what the caller can do.
 func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
-	about := journal.About{Operation: journal.Restore, Keep: opts.KeepOnFailure, Request: r.opts.Request()}
+	about := journal.About{
+		Operation: journal.Restore, Keep: opts.KeepOnFailure, Request: r.opts.Request(), Chosen: opts.Chosen,
+	}
 	r.identify(ctx, &about)
 	err := r.execute(ctx, about, r.restoreSteps(), r.resumption())
 	return &r.result, r.conclude(err)
