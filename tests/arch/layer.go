@@ -35,7 +35,7 @@ func layers() [][]string {
 		{"standin/disk", "standin/fault", "standin/timescale"},
 		{"manifest"},
 		{"kube/kubeerr", "kube/runmark", "kube/typed"},
-		{"kube/forward", "kube/operator1"},
+		{"kube/forward", "kube/operator1", "kube/operator2"},
 		{"ebs", "objstore", "pd", "tikv", "kube"},
 		{"kube/kubetest", "ebsdirect", "archive/repository"},
 		{"archive/volume", "archive/archivetest"},

@@ -1,0 +1,71 @@
+package operator2
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is that of the Operator's objects.
+const GroupVersion = "core.pingcap.com/v1alpha1"
+
+// Resources. Each group has instances, one a pod; of those only TiKV's matter to a backup.
+const (
+	Clusters = "clusters"
+	TiKVs    = "tikvs"
+
+	pdGroups   = "pdgroups"
+	tikvGroups = "tikvgroups"
+	tidbGroups = "tidbgroups"
+)
+
+// Groups lists the resources of groups that a backup records.
+func Groups() []string {
+	return []string{pdGroups, tikvGroups, tidbGroups, "tiflashgroups", "ticdcgroups", "tiproxygroups"}
+}
+
+// Resource returns one of the resources above.
+func Resource(name string) schema.GroupVersionResource {
+	group, version, _ := strings.Cut(GroupVersion, "/")
+	return schema.GroupVersionResource{Group: group, Version: version, Resource: name}
+}
+
+// Labels of instances and of what belongs to them. Groups have none: they name their cluster in spec.cluster.
+const (
+	clusterLabel   = "pingcap.com/cluster"
+	groupLabel     = "pingcap.com/group"
+	componentLabel = "pingcap.com/component"
+)
+
+// The components of stores and of PD.
+const (
+	tikv = "tikv"
+	pd   = "pd"
+)
+
+// TiKVOf selects the instances and pods of a cluster's stores.
+func TiKVOf(cluster string) metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: clusterLabel + "=" + cluster + "," + componentLabel + "=" + tikv}
+}
+
+// IsPDOf reports whether a pod with these labels is a PD behind a service: that of its group or, with several groups,
+// of its cluster.
+func IsPDOf(service string, pod map[string]string) bool {
+	return pod[componentLabel] == pd &&
+		(service == pod[groupLabel]+"-"+pd || service == pod[clusterLabel]+"-"+pd)
+}
+
+// IsHeadless reports whether a service's name is that of the headless service of a group, or of all pods of a cluster.
+func IsHeadless(service string) bool {
+	return strings.HasSuffix(service, "-peer") || strings.HasSuffix(service, "-cluster")
+}
+
+// podName returns the name of the pod of a TiKV instance, which is named GROUP-SUFFIX.
+func podName(instance string) string {
+	i := strings.LastIndex(instance, "-")
+	return instance[:i+1] + tikv + "-" + instance[i+1:]
+}
+
+// podVolume returns the name that a volume of an instance has in its pod.
+func podVolume(volume string) string { return "ti-vol-" + volume }
