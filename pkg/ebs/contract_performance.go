@@ -86,9 +86,9 @@ const (
 // Performance changes the speed of volumes: type and limits, fast snapshot restore and initialisation.
 type Performance interface {
 	// ModifyVolume requests another type, size, IOPS or throughput and returns while EC2 is working on it. Requesting
-	// what the volume already has, or is already being changed to, succeeds. EC2 allows few modifications per volume,
-	// commonly one in 6 hours: beyond that the error is Limited, with a hint. A size can only grow. Kinds: Denied,
-	// Limited, NotFound, Unready, Usage, Unknown.
+	// what the volume already has, or is already being changed to, succeeds. EC2 allows four modifications of a volume
+	// in 24 hours: beyond that the error is Limited, with a hint. A size can only grow. Kinds: Denied, Limited,
+	// NotFound, Unready, Usage, Unknown.
 	ModifyVolume(ctx context.Context, id cluster.VolumeID, spec cluster.VolumeSpec) (Modification, error)
 	// Modifications returns the newest modification of each of these volumes; one that was never modified
 	// is left out.

@@ -68,7 +68,7 @@ var codes = map[string]class{
 	"MaxIOPSLimitExceeded": {failure.Limited, never, hintQuota},
 	"VolumeModificationRateExceeded": {
 		failure.Limited, never,
-		"wait: EC2 allows few modifications of one volume, 4 in 24 hours or, formerly, one in 6 hours",
+		"wait: EC2 allows four modifications of one volume in 24 hours",
 	},
 	"VolumeModificationSizeLimitExceeded": {failure.Limited, never, hintQuota},
 	"InsufficientVolumeCapacity":          {failure.Limited, later, "choose another volume type or zone"},

@@ -69,9 +69,14 @@ func TestModifyVolume_NewProfile_HoldsAndCostsOneCall(t *testing.T) {
 	require.Equal(t, ebs.ModificationCompleted, m.State)
 	require.Equal(t, calls, a.faults.Calls("ec2.ModifyVolume"), "what the volume has costs no modification")
 
-	_, err = a.ModifyVolume(t.Context(), v.ID, cluster.VolumeSpec{IOPS: 3000})
+	for iops := range int64(3) {
+		_, err = a.ModifyVolume(t.Context(), v.ID, cluster.VolumeSpec{IOPS: 3000 + iops})
+		require.NoError(t, err, "four in 24 hours")
+		a.modification(t, v.ID, ebs.ModificationCompleted)
+	}
+	_, err = a.ModifyVolume(t.Context(), v.ID, cluster.VolumeSpec{IOPS: 4000})
 	require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)
-	require.Contains(t, failure.HintOf(err), "6 hours")
+	require.Contains(t, failure.HintOf(err), "four modifications of one volume in 24 hours")
 }
 
 func TestModifyVolume_AnswerLost_FoundAsBegun(t *testing.T) {
@@ -111,6 +116,7 @@ func TestModifyVolume_FailsAtEC2_ToldAndNotTakenForBegun(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t, func(c *ebstest.Config) {
 		c.Rules.Modification.Modifying = ebstest.Span{Least: time.Hour, Most: time.Hour}
+		c.Rules.Modification.Most = 1
 	})
 	v := a.volume(t)
 	_, err := a.ModifyVolume(t.Context(), v.ID, cluster.VolumeSpec{IOPS: 4000})

@@ -73,18 +73,28 @@ func (s *Server) modifyVolume(req request) (any, error) {
 		if state := m.state(now); state == ebs.ModificationModifying || state == ebs.ModificationOptimizing {
 			return nil, refusal("IncorrectModificationState", "Cannot modify volume in modification state %s", state)
 		}
-		if now.Sub(m.startedAt) < s.rules.Modification.Every {
-			return nil, refusal("VolumeModificationRateExceeded", "You've reached the maximum modification rate per volume limit. Wait at least %v hours between modifications per EBS volume.", s.rules.Modification.Every.Hours())
-		}
+	}
+	if rules := s.rules.Modification; v.modifiedSince(now.Add(-rules.Within)) >= rules.Most {
+		return nil, refusal("VolumeModificationRateExceeded", "You've reached the maximum modification rate per volume limit: %d in %v hours.", rules.Most, rules.Within.Hours())
 	}
 	if err := s.checkQuota(to, v); err != nil {
 		return nil, err
 	}
 	m := &modification{volume: v, from: v.spec, to: to, startedAt: now, appliedAt: now.Add(s.draw(s.rules.Modification.Modifying))}
 	m.endedAt = m.appliedAt.Add(time.Duration(float64(s.rules.Modification.PerTiB) * float64(to.SizeGiB) / 1024))
-	v.modification = m
+	v.modification, v.modifiedAt = m, append(v.modifiedAt, now)
 	s.modifying = append(s.modifying, m)
 	return modifyVolumeAnswer{Modification: m.xml(now)}, nil
+}
+
+// modifiedSince counts the modifications that began after this time.
+func (v *volume) modifiedSince(since time.Time) (n int) {
+	for _, at := range v.modifiedAt {
+		if at.After(since) {
+			n++
+		}
+	}
+	return n
 }
 
 // modifiedSpec is what a call makes of a volume: what it does not name stays, where the type has it.

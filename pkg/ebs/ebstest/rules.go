@@ -79,7 +79,8 @@ type InitializationRules struct {
 
 // ModificationRules are those of ModifyVolume.
 type ModificationRules struct {
-	Every     time.Duration // minimum time between two modifications of one volume
+	Most      int           // modifications of one volume in any span of Within
+	Within    time.Duration // also of failed ones
 	Modifying Span          // until the new parameters hold
 	PerTiB    time.Duration // of optimizing after that
 }
@@ -108,7 +109,7 @@ func limits() Rules {
 		IOPS:              map[string]int64{"io2": 100_000},
 		FastRestore:       FastRestoreRules{Snapshots: 5, IDsInCall: 10, PerTiB: time.Hour},
 		Initialization:    InitializationRules{LeastMiB: 100, MostMiB: 300, SumMiB: 5000},
-		Modification:      ModificationRules{Every: 6 * time.Hour},
+		Modification:      ModificationRules{Most: 4, Within: 24 * time.Hour},
 		CopiesInProgress:  20,
 	}
 }

@@ -118,11 +118,11 @@ func TestFastRestore_CreditsAndQuota_AsDocumented(t *testing.T) {
 	require.Nil(t, create().FastRestored, "without it a volume fills by itself")
 }
 
-func TestModifyVolume_Lifecycle_OnceInSixHours(t *testing.T) {
+func TestModifyVolume_Lifecycle_FourIn24Hours(t *testing.T) {
 	t.Parallel()
 	w := start(t, 600, func(r *ebstest.Rules) {
 		r.Modification = ebstest.ModificationRules{
-			Every: 6 * time.Hour, PerTiB: 1024 * time.Minute, // 10 min
+			Most: 4, Within: 24 * time.Hour, PerTiB: 1024 * time.Minute, // 10 min
 			Modifying: ebstest.Span{Least: time.Minute, Most: time.Minute},
 		}
 	})
@@ -158,7 +158,12 @@ func TestModifyVolume_Lifecycle_OnceInSixHours(t *testing.T) {
 	eventually(t, "completed", func() bool { return describe().ModificationState == types.VolumeModificationStateCompleted })
 	require.EqualValues(t, 100, *describe().Progress)
 	require.NotNil(t, describe().EndTime)
-	_, err = modify(5000, 20)
+	for more := range int32(3) {
+		_, err = modify(5000+more, 20)
+		require.NoError(t, err)
+		eventually(t, "completed", func() bool { return describe().ModificationState == types.VolumeModificationStateCompleted })
+	}
+	_, err = modify(6000, 20)
 	require.Equal(t, "VolumeModificationRateExceeded", codeOf(t, err))
 	_, err = w.sdk().DescribeVolumesModifications(t.Context(), &ec2.DescribeVolumesModificationsInput{VolumeIds: []string{w.first()}})
 	require.Equal(t, "InvalidVolumeModification.NotFound", codeOf(t, err))

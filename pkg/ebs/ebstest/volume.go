@@ -35,6 +35,7 @@ type volume struct {
 	filling      *filling  // nil for a volume that was made empty
 	fastRestored bool
 	modification *modification // nil until ModifyVolume
+	modifiedAt   []time.Time   // when each began
 }
 
 func (v *volume) state(now time.Time) ebs.VolumeState {
