@@ -8,7 +8,9 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
@@ -54,7 +56,7 @@ func resolveResult(ctx context.Context, opts restore.Options, r *restore.Result,
 		h.Warnings = append(h.Warnings, unevenWarning(n, opts.Backup))
 	}
 	if len(doc.Without) > 0 {
-		h.Warnings = append(h.Warnings, withoutWarning(doc.Without))
+		h.Warnings = append(h.Warnings, withoutWarning(doc.Without, r.Manifest))
 	}
 	h.Regions, h.EarlyApply = regionsOf(r.Regions), restoredEarlyApply(r)
 	doc.Report = report.New(h, r.Timings)
@@ -62,8 +64,13 @@ func resolveResult(ctx context.Context, opts restore.Options, r *restore.Result,
 }
 
 // withoutWarning names what PD still has to do after a cluster came up without some stores.
-func withoutWarning(stores []uint64) string {
-	return fmt.Sprintf("the replicas of stores %v are lost: PD has to rebuild them from the others", stores)
+func withoutWarning(stores []uint64, m *manifest.Manifest) string {
+	text := fmt.Sprintf("the replicas of stores %v are lost: PD has to rebuild them from the others", stores)
+	if m != nil && preflight.BlocksStores(m.Source.Version) {
+		text += fmt.Sprintf("; if one of them returns, restart the TiKV pods of the other stores: TiKV %s sends it "+
+			"nothing until then (tikv/tikv#19980)", m.Source.Version)
+	}
+	return text
 }
 
 // unevenWarning is the symptom of a hold that broke during the backup.

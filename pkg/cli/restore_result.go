@@ -64,7 +64,7 @@ func restoreResult(ctx context.Context, opts restore.Options, r *restore.Result,
 		h.Warnings = append(h.Warnings, unevenWarning(n, opts.Backup))
 	}
 	if len(doc.Without) > 0 {
-		h.Warnings = append(h.Warnings, withoutWarning(doc.Without))
+		h.Warnings = append(h.Warnings, withoutWarning(doc.Without, r.Manifest))
 	}
 	h.Warnings = append(h.Warnings, r.Warnings...)
 	h.Warnings = append(h.Warnings, r.Left...)

@@ -7,6 +7,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
@@ -21,6 +22,9 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	}
 	if err := r.checkTiFlash(s); err != nil {
 		return err
+	}
+	if warning := preflight.CheckBlockedStores(r.backup.Source.Version); warning != "" {
+		r.warn(s, warning)
 	}
 	plan, err := r.planVolumes(ctx)
 	if err != nil {

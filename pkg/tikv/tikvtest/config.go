@@ -84,6 +84,9 @@ type Options struct {
 	// VersionTime is how long a flashback reads each version of each key that it walks; the store's volume reads them one
 	// after the other. Default 0.
 	VersionTime time.Duration
+	// BlockUnknownStores makes a store send nothing, until it restarts, to a store that it once wanted to send to before PD
+	// knew it, as TiKV 8.5.7 and the betas of 9.0 do (tikv/tikv#19980).
+	BlockUnknownStores bool
 	// NoDebug makes a store without TiKV's Debug service.
 	NoDebug bool
 	// IgnoreFlashback makes a store answer a flashback with success and leave the rows as they are.

@@ -13,6 +13,7 @@ type Network struct {
 	mu     sync.RWMutex
 	stores map[storeKey]*Store
 	links  map[[2]uint64]linkState
+	joined map[storeKey]bool // ever: PD keeps what it knows of a store that is down
 }
 
 type storeKey struct{ cluster, store uint64 }
@@ -24,7 +25,7 @@ type linkState struct {
 
 // NewNetwork makes a network without stores and faults.
 func NewNetwork() *Network {
-	return &Network{stores: map[storeKey]*Store{}, links: map[[2]uint64]linkState{}}
+	return &Network{stores: map[storeKey]*Store{}, links: map[[2]uint64]linkState{}, joined: map[storeKey]bool{}}
 }
 
 // Cut drops everything between two stores from now on, in both directions.
@@ -47,7 +48,8 @@ func link(a, b uint64) [2]uint64 { return [2]uint64{min(a, b), max(a, b)} }
 func (n *Network) attach(s *Store) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.stores[storeKey{s.clusterID, s.id}] = s
+	key := storeKey{s.clusterID, s.id}
+	n.stores[key], n.joined[key] = s, true
 }
 
 func (n *Network) detach(s *Store) {
@@ -70,8 +72,25 @@ func (n *Network) reach(s *Store, to uint64) (*Store, time.Duration) {
 	return n.stores[storeKey{s.clusterID, to}], l.delay
 }
 
+// blocks reports whether the sender has given up the store with this id, and gives up one that PD does not know yet.
+func (n *Network) blocks(from *Store, to uint64) bool {
+	if !from.opts.BlockUnknownStores {
+		return false
+	}
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if !n.joined[storeKey{from.clusterID, to}] {
+		from.blocked.Store(to, true)
+	}
+	_, blocked := from.blocked.Load(to)
+	return blocked
+}
+
 // send delivers raft messages of one region to one store, or drops them.
 func (n *Network) send(from *Store, to, region uint64, messages ...raftpb.Message) {
+	if n.blocks(from, to) {
+		return
+	}
 	target, delay := n.reach(from, to)
 	if target == nil {
 		return

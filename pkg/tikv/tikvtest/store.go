@@ -51,6 +51,7 @@ type Store struct {
 	calls      callLog
 	proposals  atomic.Uint64
 	ignoreHold atomic.Bool
+	blocked    sync.Map // ids of stores that this process sends nothing to
 
 	mu     sync.RWMutex
 	peers  map[uint64]*peer
