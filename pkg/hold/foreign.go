@@ -25,7 +25,7 @@ type Own struct {
 }
 
 // CheckForeign returns a Conflict if another tool holds the cluster: paused schedulers, overridden config items, or
-// safe points of br or another run. Opening a stream to a store silently ends another tool's stream there, and with it
+// safe points of another run or of br, other than that of a log backup's start. Opening a stream to a store silently ends another tool's stream there, and with it
 // its hold, so this comes before Connect. Nothing is changed.
 func CheckForeign(ctx context.Context, name cluster.Name, p PD, own Own) error {
 	status, err := Describe(ctx, p)
@@ -51,10 +51,12 @@ func CheckForeign(ctx context.Context, name cluster.Name, p PD, own Own) error {
 			found = append(found, fmt.Sprintf("%s is overridden to %s%s", l.Item, l.Value, until(l.Until)))
 		}
 	}
-	for _, s := range services {
-		if strings.HasPrefix(s.Service, brPrefix) && now.Time().Before(s.ExpiredAt) {
-			found = append(found, "service "+s.Service+" holds GC"+until(s.ExpiredAt))
-		}
+	backups, err := backupsOfBR(ctx, p, services, now)
+	if err != nil {
+		return failure.Annotate(err, "list log backups", name.String())
+	}
+	for _, s := range backups {
+		found = append(found, "service "+s.Service+" holds GC"+until(s.ExpiredAt))
 	}
 	if len(found) == 0 {
 		return nil
@@ -63,6 +65,26 @@ func CheckForeign(ctx context.Context, name cluster.Name, p PD, own Own) error {
 		strings.Join(found, "; ")).
 		WithHint("wait until the other backup, restore or import has ended; leftovers in PD expire on their own, or "+
 			"end them with: tisnap release %s --all, or pd-ctl", name)
+}
+
+// backupsOfBR returns br's safe points in force, without those that `br log start` leaves for 30 minutes: br sets a safe
+// point right below the ts of its backup, or of the start of its log, and a log backup disturbs no hold.
+func backupsOfBR(ctx context.Context, p PD, services []pd.SafePoint, now cluster.TS) ([]pd.SafePoint, error) {
+	found := slices.DeleteFunc(slices.Clone(services), func(s pd.SafePoint) bool {
+		return !strings.HasPrefix(s.Service, brPrefix) || !now.Time().Before(s.ExpiredAt)
+	})
+	if len(found) == 0 {
+		return nil, nil
+	}
+	tasks, err := p.Tasks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(found, func(s pd.SafePoint) bool {
+		return slices.ContainsFunc(tasks, func(t pd.Task) bool {
+			return t.Kind == pd.TaskLogBackup && t.StartTS != 0 && s.TS == t.StartTS-1
+		})
+	}), nil
 }
 
 // holdsOfRuns names the other tisnap runs that hold GC, by PD's clock, which expires their safe points.

@@ -2,6 +2,7 @@ package hold_test
 
 import (
 	"context"
+	"encoding/binary"
 	"testing"
 	"time"
 
@@ -31,6 +32,19 @@ func TestCheckForeign_WhatOthersHold_IsRefusedAndNamed(t *testing.T) {
 			return r.pd.SetTTLConfig(ctx, map[string]any{"schedule.max-merge-region-size": 7}, time.Minute)
 		}, "schedule.max-merge-region-size is overridden to 7"},
 		{"a safe point of br", func(ctx context.Context, r *rig) error { return r.holdGC(ctx, "br-4711") }, "service br-4711 holds GC until "},
+		{"one of br, while a log backup started elsewhere", func(ctx context.Context, r *rig) error {
+			r.startLog(5)
+			return r.holdGC(ctx, "br-4711")
+		}, "service br-4711 holds GC until "},
+		{"one of br's start of a log backup", func(ctx context.Context, r *rig) error {
+			ts, err := r.pd.Now(ctx)
+			if err != nil {
+				return err
+			}
+			r.startLog(ts)
+			_, err = r.pd.HoldGC(ctx, "br-4711", ts-1, time.Minute)
+			return err
+		}, ""},
 		{"one of another run", func(ctx context.Context, r *rig) error { return r.holdGC(ctx, "tisnap-other") }, "holds the cluster: run other of tisnap holds GC by service tisnap-other until "},
 		{"one of a Job that holds", func(ctx context.Context, r *rig) error {
 			ends := time.Date(2026, 11, 25, 3, 15, 0, 0, time.UTC)
@@ -56,6 +70,12 @@ func TestCheckForeign_WhatOthersHold_IsRefusedAndNamed(t *testing.T) {
 			require.Contains(t, failure.HintOf(err), "tisnap release tidb/prod --all")
 		})
 	}
+}
+
+// startLog makes a log backup as `br log start` does, but for its safe point.
+func (r *rig) startLog(at cluster.TS) {
+	const startTS = "\x10" // field 2 of StreamBackupTaskInfo, a varint
+	r.server.SetEtcd("/tidb/br-stream/info/pitr", startTS+string(binary.AppendUvarint(nil, uint64(at))))
 }
 
 func (r *rig) holdGC(ctx context.Context, service string) error {

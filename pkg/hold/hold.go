@@ -18,6 +18,8 @@ type PD interface {
 	pd.Members
 	pd.Scheduling
 	pd.GC
+	// Tasks lists log backups, each of which leaves a safe point of br's for a while when it is started.
+	Tasks(ctx context.Context) ([]pd.Task, error)
 }
 
 // Config configures a hold. Cluster, Run and Stores are required.

@@ -6,6 +6,10 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+
+	backup "github.com/pingcap/kvproto/pkg/brpb"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
 // TaskKind is a kind of consumer of a cluster's changes.
@@ -25,6 +29,8 @@ type Task struct {
 	Name string `json:"name"`
 	// State is TiCDC's term ("normal", "stopped"), or "running" or "paused" for a log backup; "" if unknown.
 	State string `json:"state,omitempty"`
+	// StartTS is where a log backup starts; 0 if it could not be read.
+	StartTS cluster.TS `json:"startTS,omitempty"`
 }
 
 // Running reports whether the task reads changes now, or will resume on its own.
@@ -72,6 +78,10 @@ func (c *Client) Tasks(ctx context.Context) ([]Task, error) {
 	var tasks []Task
 	for _, kv := range pairs {
 		t := Task{Kind: TaskLogBackup, Name: strings.TrimPrefix(string(kv.Key), logBackupInfo), State: "running"}
+		var info backup.StreamBackupTaskInfo
+		if info.Unmarshal(kv.Value) == nil {
+			t.StartTS = cluster.TS(info.StartTs)
+		}
 		if paused[t.Name] {
 			t.State = "paused"
 		}

@@ -3,6 +3,7 @@ package pd_test
 import (
 	"testing"
 
+	backup "github.com/pingcap/kvproto/pkg/brpb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -23,8 +24,10 @@ func TestTasks_NoneInANewCluster(t *testing.T) {
 func TestTasks_LogBackupsAndChangefeeds_AreListed(t *testing.T) {
 	t.Parallel()
 	s := start(t, pdtest.Config{})
+	started, err := (&backup.StreamBackupTaskInfo{Name: "pitr", StartTs: 4711}).Marshal()
+	require.NoError(t, err)
 	for key, value := range map[string]string{
-		"/tidb/br-stream/info/pitr":                                "\n\x04pitr",
+		"/tidb/br-stream/info/pitr":                                string(started),
 		"/tidb/br-stream/info/old":                                 "\n\x03old",
 		"/tidb/br-stream/pause/old":                                "",
 		"/tidb/br-stream/ranges/pitr/\x00":                         "\xff",
@@ -44,7 +47,7 @@ func TestTasks_LogBackupsAndChangefeeds_AreListed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []pd.Task{
 		{Kind: pd.TaskLogBackup, Name: "old", State: "paused"},
-		{Kind: pd.TaskLogBackup, Name: "pitr", State: "running"},
+		{Kind: pd.TaskLogBackup, Name: "pitr", State: "running", StartTS: 4711},
 		{Kind: pd.TaskChangefeed, Name: "ancient", State: "stopped"},
 		{Kind: pd.TaskChangefeed, Name: "default/default/feed", State: "normal"},
 		{Kind: pd.TaskChangefeed, Name: "my-cdc/team/broken"},
