@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// BlocksStores reports whether this version of TiKV takes a store that PD does not know yet for a removed one, and sends
-// it nothing until it restarts (tikv/tikv#19980).
+// BlocksStores reports whether this version of TiKV takes a store that PD does not know yet for a removed one, and
+// sends it nothing until it restarts (tikv/tikv#19980).
 func BlocksStores(version string) bool {
 	v := strings.TrimPrefix(version, "v")
 	return v == "8.5.7" || strings.HasPrefix(v, "8.5.7-") || strings.HasPrefix(v, "9.0.0-beta")
