@@ -25,8 +25,8 @@ type Own struct {
 }
 
 // CheckForeign returns a Conflict if another tool holds the cluster: paused schedulers, overridden config items, or
-// safe points of another run or of br, other than that of a log backup's start. Opening a stream to a store silently ends another tool's stream there, and with it
-// its hold, so this comes before Connect. Nothing is changed.
+// safe points of another run or of br, other than that of a log backup's start. Opening a stream to a store silently
+// ends another tool's stream there, and with it its hold, so this comes before Connect. Nothing is changed.
 func CheckForeign(ctx context.Context, name cluster.Name, p PD, own Own) error {
 	status, err := Describe(ctx, p)
 	if err != nil {
@@ -67,8 +67,8 @@ func CheckForeign(ctx context.Context, name cluster.Name, p PD, own Own) error {
 			"end them with: tisnap release %s --all, or pd-ctl", name)
 }
 
-// backupsOfBR returns br's safe points in force, without those that `br log start` leaves for 30 minutes: br sets a safe
-// point right below the ts of its backup, or of the start of its log, and a log backup disturbs no hold.
+// backupsOfBR returns br's safe points in force, without those that `br log start` leaves for 30 minutes: br sets a
+// safe point right below the ts of its backup, or of the start of its log, and a log backup disturbs no hold.
 func backupsOfBR(ctx context.Context, p PD, services []pd.SafePoint, now cluster.TS) ([]pd.SafePoint, error) {
 	found := slices.DeleteFunc(slices.Clone(services), func(s pd.SafePoint) bool {
 		return !strings.HasPrefix(s.Service, brPrefix) || !now.Time().Before(s.ExpiredAt)
