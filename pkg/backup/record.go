@@ -18,6 +18,7 @@ type recorder struct {
 	pd interface {
 		pd.Members
 		pd.Settings
+		Tasks(ctx context.Context) ([]pd.Task, error)
 	}
 	ebs interface {
 		ebs.Snapshots
@@ -56,10 +57,25 @@ func (w *recorder) draft(
 		CreatedAt: p.Started, CutStartedAt: p.Hold.CutStart, CutEndedAt: p.Hold.CutStart.Add(p.Hold.Cut),
 		Source: p.Source.Topology, Snapshots: snapshots, FullBackupType: manifest.FullBackupType, PDState: state,
 		EarlyApply: p.EarlyApply, HeldBy: p.HeldBy, ClusterMeta: w.opts.ClusterMeta, Tags: w.opts.Tags,
+		LogBackups: w.logBackups(ctx, s),
 		Kubernetes: manifest.Kubernetes{
 			TidbCluster: p.Source.TidbCluster, PVCs: p.Source.PVCs, PVs: p.Source.PVs,
 		},
 	}, nil
+}
+
+// logBackups lists the cluster's log backups. No restore needs them, so an error is only a warning.
+func (w *recorder) logBackups(ctx context.Context, s *phase.Scope) (found []manifest.LogBackup) {
+	tasks, err := w.pd.Tasks(ctx)
+	if err != nil {
+		s.Warn("the cluster's log backups are not in the manifest: %v", err)
+	}
+	for _, t := range tasks {
+		if t.Kind == pd.TaskLogBackup {
+			found = append(found, manifest.LogBackup{Name: t.Name, StartTS: t.StartTS, Paused: !t.Running()})
+		}
+	}
+	return found
 }
 
 // put writes the manifest, which must be of the cluster with this id, and br's documents. Idempotent.

@@ -21,19 +21,21 @@ import (
 // describeDoc is the output of `tisnap describe`.
 type describeDoc struct {
 	header
-	Backup     cluster.BackupID    `json:"backup"`
-	Cluster    cluster.Name        `json:"cluster"`
-	Version    string              `json:"version"`
-	Region     string              `json:"region"`
-	BackupTS   cluster.TS          `json:"backupTS"`
-	CreatedAt  time.Time           `json:"createdAt"`
-	SealedAt   time.Time           `json:"sealedAt"`
-	Snapshots  []manifest.Snapshot `json:"snapshots"`
-	EarlyApply *report.EarlyApply  `json:"earlyApply"`
-	Report     *report.Report      `json:"report,omitempty"`
-	Restores   []*report.Report    `json:"restores,omitempty"`
+	Backup     cluster.BackupID     `json:"backup"`
+	Cluster    cluster.Name         `json:"cluster"`
+	Version    string               `json:"version"`
+	Region     string               `json:"region"`
+	BackupTS   cluster.TS           `json:"backupTS"`
+	CreatedAt  time.Time            `json:"createdAt"`
+	SealedAt   time.Time            `json:"sealedAt"`
+	Snapshots  []manifest.Snapshot  `json:"snapshots"`
+	EarlyApply *report.EarlyApply   `json:"earlyApply"`
+	LogBackups []manifest.LogBackup `json:"logBackups,omitempty"`
+	Report     *report.Report       `json:"report,omitempty"`
+	Restores   []*report.Report     `json:"restores,omitempty"`
 
 	details bool
+	logs    string // what the log backups are for this backup; empty without any
 }
 
 func (a *app) describeCommand() *cobra.Command {
@@ -104,7 +106,7 @@ func (a *app) describe(ctx context.Context, id cluster.BackupID, verifyKey strin
 		header: newHeader("Backup"), Backup: m.ID, Cluster: m.Source.Cluster, Version: m.Source.Version,
 		Region:   m.Region,
 		BackupTS: m.BackupTS, CreatedAt: m.CreatedAt, SealedAt: m.SealedAt, Snapshots: m.Snapshots,
-		EarlyApply: earlyApplyOf(m),
+		EarlyApply: earlyApplyOf(m), LogBackups: m.LogBackups, logs: logBackupsText(m),
 	}
 	return doc, doc.readReports(ctx, store, m.Run)
 }
@@ -131,9 +133,15 @@ func (d *describeDoc) readReports(ctx context.Context, store objstore.Store, mad
 func (d *describeDoc) table(w io.Writer, v view) error {
 	_, err := fmt.Fprintf(w,
 		"backup       %s\ncluster      %s, TiKV %s, region %s\nbackup ts    %s (%s)\nsealed       %s\nearly apply  "+
-			"%s\n\n",
+			"%s\n",
 		oneLine(d.Backup), oneLine(d.Cluster), oneLine(d.Version), oneLine(d.Region), d.BackupTS,
 		v.in(d.BackupTS.Time()).Format("2006-01-02 15:04:05.000 MST"), v.text(d.SealedAt), d.EarlyApply.Text())
+	if err == nil && d.logs != "" {
+		_, err = fmt.Fprintf(w, "log backup   %s\n", d.logs)
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(w)
+	}
 	if err != nil {
 		return err
 	}

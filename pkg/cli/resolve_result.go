@@ -32,6 +32,7 @@ type resolveDoc struct {
 
 	kind       failure.Kind
 	journalled bool
+	logChain   string // how a log backup begins anew, if the source had one
 }
 
 func resolveResult(ctx context.Context, opts restore.Options, r *restore.Result, err error) *resolveDoc {
@@ -49,7 +50,7 @@ func resolveResult(ctx context.Context, opts restore.Options, r *restore.Result,
 		doc.Without = append(doc.Without, uint64(id))
 	}
 	if r.Manifest != nil {
-		doc.BackupTS = r.Manifest.BackupTS
+		doc.BackupTS, doc.logChain = r.Manifest.BackupTS, newLogChain(r.Manifest)
 		h.TiKVs = len(r.Manifest.Source.Stores) - len(opts.TolerateStores)
 	}
 	if n := r.Resolve.Uneven; n > 0 {
@@ -98,7 +99,8 @@ func (d *resolveDoc) table(w io.Writer, v view) error {
 			d.Cluster, d.Cluster, d.Backup)
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\ncluster %s serves the data of backup %s at ts %s\n", d.Cluster, d.Backup, d.BackupTS)
+	_, err := fmt.Fprintf(w, "\ncluster %s serves the data of backup %s at ts %s\n%s", d.Cluster, d.Backup, d.BackupTS,
+		d.logChain)
 	return err
 }
 

@@ -35,6 +35,7 @@ type restoreDoc struct {
 	Report *report.Report `json:"report"`
 
 	compare, journalled bool
+	logChain            string // how a log backup begins anew, if the source had one
 }
 
 func restoreResult(ctx context.Context, opts restore.Options, r *restore.Result, err error) *restoreDoc {
@@ -57,7 +58,7 @@ func restoreResult(ctx context.Context, opts restore.Options, r *restore.Result,
 		doc.Without = append(doc.Without, uint64(id))
 	}
 	if r.Manifest != nil {
-		doc.BackupTS = r.Manifest.BackupTS
+		doc.BackupTS, doc.logChain = r.Manifest.BackupTS, newLogChain(r.Manifest)
 		h.TiKVs = len(r.Manifest.Source.Stores) - len(opts.TolerateStores)
 	}
 	if n := r.Resolve.Uneven; n > 0 {
@@ -94,8 +95,8 @@ func (d *restoreDoc) table(w io.Writer, v view) error {
 		_, err := fmt.Fprintf(w, "\nbackup %s was not restored\n", d.Backup)
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\ncluster %s serves the data of backup %s at ts %s (%d regions)\n", d.Cluster, d.Backup,
-		d.BackupTS, d.Resolve.Regions)
+	_, err := fmt.Fprintf(w, "\ncluster %s serves the data of backup %s at ts %s (%d regions)\n%s", d.Cluster, d.Backup,
+		d.BackupTS, d.Resolve.Regions, d.logChain)
 	return err
 }
 

@@ -49,6 +49,8 @@ type Manifest struct {
 	Kubernetes Kubernetes       `json:"kubernetes"`
 	// PDState is what PD keeps in its own store; nil in a backup of br or of an older tisnap.
 	PDState *cluster.PDState `json:"pdState,omitempty"`
+	// LogBackups are those of the source; empty also in a backup of br or of an older tisnap.
+	LogBackups []LogBackup `json:"logBackups,omitempty"`
 	// Tags are the user's labels for the backup; `tisnap prune --keep-tag` uses them.
 	Tags []string `json:"tags,omitempty"`
 	// Marks records where the regions' logs ended before the hold; nil if that was not read. An older tisnap ignores
