@@ -82,6 +82,9 @@ func outsideGuards() []Mutant {
 
 func recordGuards() []Mutant {
 	return []Mutant{
+		in("pkg/hold/foreign.go", "any log backup excuses any safe point of br", othersStay,
+			"t.StartTS != 0 && s.TS == t.StartTS-1", "t.StartTS != 0",
+			"TestCheckForeign_WhatOthersHold_IsRefusedAndNamed"),
 		in("pkg/manifest/seal.go", "a backup that is not sealed is opened", sealedIsWhole,
 			"	if len(seal) == 0 {", "	if false {",
 			"TestOpen_NotWhole_IsRefused"),
