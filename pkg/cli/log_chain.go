@@ -23,7 +23,7 @@ func logBackupsText(m *manifest.Manifest) string {
 	return strings.Join(said, "; ")
 }
 
-// newLogChain is how log backups begin anew on a restored cluster; empty if the source had none.
+// newLogChain is how to begin log backups again on a restored cluster; empty if the source had none.
 func newLogChain(m *manifest.Manifest) string {
 	if m == nil || len(m.LogBackups) == 0 {
 		return ""

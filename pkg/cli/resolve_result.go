@@ -32,7 +32,7 @@ type resolveDoc struct {
 
 	kind       failure.Kind
 	journalled bool
-	logChain   string // how a log backup begins anew, if the source had one
+	logChain   string // how to begin a new log chain, if the source had one
 }
 
 func resolveResult(ctx context.Context, opts restore.Options, r *restore.Result, err error) *resolveDoc {

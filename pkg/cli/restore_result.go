@@ -35,7 +35,7 @@ type restoreDoc struct {
 	Report *report.Report `json:"report"`
 
 	compare, journalled bool
-	logChain            string // how a log backup begins anew, if the source had one
+	logChain            string // how to begin a new log chain, if the source had one
 }
 
 func restoreResult(ctx context.Context, opts restore.Options, r *restore.Result, err error) *restoreDoc {
