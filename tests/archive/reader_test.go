@@ -104,7 +104,7 @@ func (r *repository) save(volume []byte) format.Segment {
 		}
 		var err error
 		if w == nil {
-			w, err = format.NewPackWriter(&out, r.keys, format.Source{Archive: "one"})
+			w, err = format.NewPackWriter(&out, r.keys, format.Source{Archive: "one"}, format.NewPackName())
 			require.NoError(r.t, err)
 		}
 		levels := codec.Levels()

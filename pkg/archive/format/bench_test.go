@@ -12,14 +12,14 @@ import (
 
 // BenchmarkAdd is what a block costs besides reading, hashing and compressing it.
 func BenchmarkAdd(b *testing.B) {
-	w, err := NewPackWriter(io.Discard, newKeys(b), Source{})
+	w, err := NewPackWriter(io.Discard, newKeys(b), Source{}, NewPackName())
 	require.NoError(b, err)
 	raw := block(1)
 	digest := sha256.Sum256(raw)
 	b.SetBytes(codec.MaxBlock)
 	for b.Loop() {
 		if w.Full() {
-			w, err = NewPackWriter(io.Discard, newKeys(b), Source{})
+			w, err = NewPackWriter(io.Discard, newKeys(b), Source{}, NewPackName())
 			require.NoError(b, err)
 		}
 		_, err := w.Add(Origin{}, digest, len(raw), codec.Stored, raw)

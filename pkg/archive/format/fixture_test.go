@@ -53,7 +53,7 @@ func addBlock(t testing.TB, w *PackWriter, i int) Block {
 // writePack returns a pack of n blocks, its reference, and where the blocks are.
 func writePack(t testing.TB, keys *Keyring, name PackName, n int) ([]byte, PackRef, []Block) {
 	var out bytes.Buffer
-	w, err := newPackWriter(&out, keys, fixedSource(), name)
+	w, err := NewPackWriter(&out, keys, fixedSource(), name)
 	require.NoError(t, err)
 	var blocks []Block
 	for i := range n {

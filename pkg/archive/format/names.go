@@ -2,6 +2,8 @@ package format
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"regexp"
 	"strings"
@@ -28,6 +30,34 @@ type SegmentName [32]byte
 
 // Digest is the SHA-256 of a block.
 type Digest [32]byte
+
+// NewPackName returns a random name, which no pack has.
+func NewPackName() (p PackName) {
+	random(p[:])
+	return p
+}
+
+// PackNames is the seed of an endless sequence of pack names, so that a writer's packs can be found again. Names are
+// indistinguishable from random ones.
+type PackNames [32]byte
+
+// NewPackNames returns a sequence that nobody has used.
+func NewPackNames() (s PackNames) {
+	random(s[:])
+	return s
+}
+
+// At is the sequence's name with this number.
+func (s PackNames) At(n int) PackName {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64(s[:], uint64(n))) //nolint:gosec // counts from 0
+	return PackName(sum[:len(PackName{})])
+}
+
+// MarshalText returns the seed in hexadecimal.
+func (s PackNames) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(s[:])), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (s *PackNames) UnmarshalText(text []byte) error { return unhex(s[:], string(text)) }
 
 // String is the id in hexadecimal.
 func (r RepositoryID) String() string { return hex.EncodeToString(r[:]) }

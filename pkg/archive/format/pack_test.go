@@ -44,9 +44,9 @@ func TestPack_RoundTrip(t *testing.T) {
 func TestNewPackWriter_EachHasItsOwnName(t *testing.T) {
 	t.Parallel()
 	keys := newKeys(t)
-	a, err := NewPackWriter(&bytes.Buffer{}, keys, Source{})
+	a, err := NewPackWriter(&bytes.Buffer{}, keys, Source{}, NewPackName())
 	require.NoError(t, err)
-	b, err := NewPackWriter(&bytes.Buffer{}, keys, Source{})
+	b, err := NewPackWriter(&bytes.Buffer{}, keys, Source{}, NewPackName())
 	require.NoError(t, err)
 	assert.NotEqual(t, a.Ref().Name, b.Ref().Name)
 }
@@ -139,7 +139,7 @@ func (f *failing) Write(p []byte) (int, error) {
 // TestAdd_AfterAnError_SealsNothing: another block at the same offset would have the same nonce.
 func TestAdd_AfterAnError_SealsNothing(t *testing.T) {
 	t.Parallel()
-	w, err := NewPackWriter(&failing{after: 2}, newKeys(t), Source{})
+	w, err := NewPackWriter(&failing{after: 2}, newKeys(t), Source{}, NewPackName())
 	require.NoError(t, err)
 	addBlock(t, w, 0)
 	_, err = w.Add(Origin{}, Digest{}, 1, codec.Stored, []byte{1})
@@ -152,16 +152,16 @@ func TestAdd_AfterAnError_SealsNothing(t *testing.T) {
 
 func TestNewPackWriter_SourceTooLong_Refused(t *testing.T) {
 	t.Parallel()
-	_, err := NewPackWriter(&bytes.Buffer{}, newKeys(t), Source{Archive: string(make([]byte, maxSource))})
+	_, err := NewPackWriter(&bytes.Buffer{}, newKeys(t), Source{Archive: string(make([]byte, maxSource))}, NewPackName())
 	require.ErrorContains(t, err, "at most 65535 are allowed")
 }
 
 func TestAdd_BlockOutOfRange_Refused(t *testing.T) {
 	t.Parallel()
-	w, err := NewPackWriter(&bytes.Buffer{}, newKeys(t), Source{})
+	w, err := NewPackWriter(&bytes.Buffer{}, newKeys(t), Source{}, NewPackName())
 	require.NoError(t, err)
 	require.ErrorContains(t, w.Close(), "no block")
-	w, err = NewPackWriter(&bytes.Buffer{}, newKeys(t), Source{})
+	w, err = NewPackWriter(&bytes.Buffer{}, newKeys(t), Source{}, NewPackName())
 	require.NoError(t, err)
 	for _, packed := range []int{0, codec.MaxBlock + 1} {
 		_, err = w.Add(Origin{}, Digest{}, packed, codec.Stored, make([]byte, packed))
@@ -176,7 +176,7 @@ func TestAdd_BlockOutOfRange_Refused(t *testing.T) {
 
 func TestClose_ThenAdd_Refused(t *testing.T) {
 	t.Parallel()
-	w, err := NewPackWriter(&bytes.Buffer{}, newKeys(t), Source{})
+	w, err := NewPackWriter(&bytes.Buffer{}, newKeys(t), Source{}, NewPackName())
 	require.NoError(t, err)
 	addBlock(t, w, 0)
 	require.NoError(t, w.Close())

@@ -21,15 +21,9 @@ type PackWriter struct {
 	failed error // after it, nothing more is sealed: an offset is a nonce
 }
 
-// NewPackWriter starts a pack with a new random name, for blocks of a source.
-func NewPackWriter(w io.Writer, keys *Keyring, source Source) (*PackWriter, error) {
-	var name PackName
-	random(name[:])
-	return newPackWriter(w, keys, source, name)
-}
-
-// newPackWriter must never get a name twice: the pack's key depends on it.
-func newPackWriter(w io.Writer, keys *Keyring, source Source, name PackName) (*PackWriter, error) {
+// NewPackWriter starts a pack for blocks of a source. It must never get a name twice, not even that of an unfinished
+// pack: the pack's key depends on it.
+func NewPackWriter(w io.Writer, keys *Keyring, source Source, name PackName) (*PackWriter, error) {
 	pack, err := keys.Pack(PackRef{Name: name, Generation: keys.Generation()})
 	if err != nil {
 		return nil, err

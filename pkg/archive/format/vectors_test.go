@@ -60,7 +60,7 @@ type vectorKey struct {
 func vectorPack(t *testing.T, keys *Keyring) ([]byte, PackRef, []Block, [][]byte) {
 	raws := [][]byte{block(0), block(1), []byte("the last, short block")}
 	var out bytes.Buffer
-	w, err := newPackWriter(&out, keys, fixedSource(), PackName{0xaa, 0xbb, 15: 0xff})
+	w, err := NewPackWriter(&out, keys, fixedSource(), PackName{0xaa, 0xbb, 15: 0xff})
 	require.NoError(t, err)
 	var blocks []Block
 	for i, level := range []codec.Level{codec.ZstdFastest, codec.S2, codec.None} {

@@ -3,6 +3,7 @@ package repository
 import (
 	"bytes"
 	"context"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -11,46 +12,89 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
+// PackOptions are how a run writes its packs.
+type PackOptions struct {
+	Source format.Source
+	// Names of the packs, which no other run has used; Find finds the packs by them.
+	Names format.PackNames
+	Level codec.Level
+	// Packers and Uploads are how many packs are filled, and uploaded, at the same time.
+	Packers, Uploads int
+	// Stored, if set, is called after each upload, concurrently: all packs before number below are stored.
+	Stored func(below int, size int64)
+}
+
+// pending is the most packs that may be begun and not stored.
+func (o *PackOptions) pending() int { return o.Packers + o.Uploads }
+
 // Packing writes a run's packs: packers fill them, and full ones are uploaded in the background. Its memory is one pack
 // for each packer and each upload, allocated as they are needed and used again.
 type Packing struct {
+	PackOptions
 	repository *Repository
-	source     format.Source
-	level      codec.Level
-	stored     func(context.Context, format.PackRef, int64) error
 
 	free    chan *bytes.Buffer
 	uploads *errgroup.Group
 	ctx     context.Context //nolint:containedctx // ends with the first upload that fails, which every packer notices
+
+	mu    sync.Mutex
+	begun int
+	below int          // all packs before it are stored
+	early map[int]bool // stored ones behind it
 }
 
-// Pack starts packing blocks of a source, by so many packers and with so many uploads at the same time. stored is
-// called after each upload, concurrently, with the pack and its size in bytes; its error ends the run as one of the
-// upload does. The caller must call Wait.
-func (r *Repository) Pack(
-	ctx context.Context, source format.Source, level codec.Level, packers, uploads int,
-	stored func(context.Context, format.PackRef, int64) error,
-) *Packing {
-	p := &Packing{repository: r, source: source, level: level, stored: stored}
+// Pack starts packing blocks of a source. The caller must call Wait.
+func (r *Repository) Pack(ctx context.Context, o PackOptions) *Packing {
+	p := &Packing{PackOptions: o, repository: r, early: map[int]bool{}}
 	p.uploads, p.ctx = errgroup.WithContext(ctx)
-	p.free = make(chan *bytes.Buffer, packers+uploads)
+	p.free = make(chan *bytes.Buffer, o.pending())
 	for range cap(p.free) {
 		p.free <- &bytes.Buffer{}
 	}
 	return p
 }
 
+// Begun is how many packs were begun. What is packed from now on is in none of those before below.
+func (p *Packing) Begun() (begun, below int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.begun, p.below
+}
+
+// next numbers a pack.
+func (p *Packing) next() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begun++
+	return p.begun - 1
+}
+
+// done notes that a pack is stored.
+func (p *Packing) done(number int) (below int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.early[number] = true
+	for p.early[p.below] {
+		delete(p.early, p.below)
+		p.below++
+	}
+	return p.below
+}
+
 // Wait returns when no upload is under way, with the first error. All packers must be flushed or abandoned before.
 func (p *Packing) Wait() error { return p.uploads.Wait() }
 
 // upload writes a closed pack in the background, and frees its buffer.
-func (p *Packing) upload(ref format.PackRef, pack *bytes.Buffer) {
+func (p *Packing) upload(number int, pack *bytes.Buffer) {
 	p.uploads.Go(func() error {
 		defer func() { p.free <- pack }()
-		if err := p.repository.PutPack(p.ctx, ref.Name, pack.Bytes()); err != nil {
+		if err := p.repository.PutPack(p.ctx, p.Names.At(number), pack.Bytes()); err != nil {
 			return err
 		}
-		return p.stored(p.ctx, ref, int64(pack.Len()))
+		if below := p.done(number); p.Stored != nil {
+			p.Stored(below, int64(pack.Len()))
+		}
+		return nil
 	})
 }
 
@@ -59,13 +103,14 @@ func (p *Packing) upload(ref format.PackRef, pack *bytes.Buffer) {
 type Packer struct {
 	packing *Packing
 	encoder *codec.Encoder
+	number  int           // of the current pack
 	pack    *bytes.Buffer // nil between two packs
 	writer  *format.PackWriter
 }
 
-// Packer returns a new packer; at most as many as Pack was called for may be in use.
+// Packer returns a new packer; at most Packers may be in use.
 func (p *Packing) Packer() (*Packer, error) {
-	encoder, err := codec.NewEncoder(p.level)
+	encoder, err := codec.NewEncoder(p.Level)
 	return &Packer{packing: p, encoder: encoder}, err
 }
 
@@ -97,7 +142,7 @@ func (p *Packer) Flush() error {
 	if err := p.writer.Close(); err != nil {
 		return err
 	}
-	p.packing.upload(p.writer.Ref(), p.pack)
+	p.packing.upload(p.number, p.pack)
 	p.pack, p.writer = nil, nil
 	return nil
 }
@@ -111,6 +156,8 @@ func (p *Packer) begin() (err error) {
 	}
 	p.pack.Reset()
 	p.pack.Grow(int(p.packing.repository.settings.PackSize) + format.MaxSealed)
-	p.writer, err = format.NewPackWriter(p.pack, p.packing.repository.keys, p.packing.source)
+	p.number = p.packing.next()
+	p.writer, err = format.NewPackWriter(p.pack, p.packing.repository.keys, p.packing.Source,
+		p.packing.Names.At(p.number))
 	return err
 }

@@ -2,7 +2,6 @@ package repository_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"sync"
 	"testing"
@@ -16,17 +15,12 @@ import (
 )
 
 // packed archives the blocks by two packers, one half each, and returns their places and the packs that were stored.
-func (l *lab) packed(t *testing.T, all [][]byte) (s format.Segment, packs map[format.PackRef]int64, err error) {
+func (l *lab) packed(t *testing.T, all [][]byte) (s format.Segment, packs []format.Contents, err error) {
 	t.Helper()
-	packs = map[format.PackRef]int64{}
-	var mu sync.Mutex
-	packing := l.Pack(t.Context(), format.Source{Archive: "nightly"}, codec.Auto, 2, 2,
-		func(_ context.Context, ref format.PackRef, size int64) error {
-			mu.Lock()
-			defer mu.Unlock()
-			packs[ref] = size
-			return nil
-		})
+	o := repository.PackOptions{
+		Source: format.Source{Archive: "nightly"}, Names: format.NewPackNames(), Level: codec.Auto, Packers: 2, Uploads: 2,
+	}
+	packing := l.Pack(t.Context(), o)
 	s = make(format.Segment, len(all))
 	errs := make([]error, 2)
 	var wg sync.WaitGroup
@@ -38,7 +32,13 @@ func (l *lab) packed(t *testing.T, all [][]byte) (s format.Segment, packs map[fo
 	if err == nil {
 		require.NoError(t, errs[0])
 		require.NoError(t, errs[1])
+		begun, below := packing.Begun()
+		require.Equal(t, begun, below, "all are stored")
 	}
+	require.NoError(t, l.Find(t.Context(), o.Names, 0, 4, func(c format.Contents) error {
+		packs = append(packs, c)
+		return nil
+	}))
 	return s, packs, err
 }
 
@@ -62,13 +62,11 @@ func TestPacking_TwoPackers_EverythingIsStoredAndReadBack(t *testing.T) {
 	s, packs, err := l.packed(t, all)
 	require.NoError(t, err)
 	require.Len(t, packs, 10, "each half fills four packs of 2 MiB, and a part of a fifth")
-	for ref, size := range packs {
-		body, _, err := l.store.Get(t.Context(), ref.Name.Path())
-		require.NoError(t, err)
-		require.EqualValues(t, size, len(body))
-		contents, err := format.ReadPack(bytes.NewReader(body), size, l.Keys(), ref.Name)
-		require.NoError(t, err)
-		require.Equal(t, "nightly", contents.Source.Archive)
+	for _, pack := range packs {
+		require.Equal(t, "nightly", pack.Source.Archive)
+		for _, b := range pack.Blocks {
+			require.Equal(t, format.Place{State: format.Saved, Pack: pack.Ref, Block: b.Block}, s[b.Index])
+		}
 	}
 	got, err := l.read(t, s)
 	require.NoError(t, err)
@@ -86,4 +84,32 @@ func TestPacking_UploadFails_PackersEnd(t *testing.T) {
 	_, packs, err := l.packed(t, blocks(60))
 	require.ErrorContains(t, err, "AccessDenied")
 	require.Empty(t, packs)
+}
+
+// A run that was killed left gaps: the packs behind them are found all the same.
+func TestFind_PacksAreMissing_TheOthersAreFound(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	names := format.NewPackNames()
+	packing := l.Pack(t.Context(), repository.PackOptions{Names: names, Packers: 1, Uploads: 1})
+	packer, err := packing.Packer()
+	require.NoError(t, err)
+	for i, raw := range blocks(6) {
+		_, err := packer.Add(format.Origin{Index: uint32(i)}, sha256.Sum256(raw), raw)
+		require.NoError(t, err)
+		require.NoError(t, packer.Flush())
+	}
+	require.NoError(t, packing.Wait())
+	for _, gone := range []int{0, 1, 3} {
+		require.NoError(t, l.store.Delete(t.Context(), names.At(gone).Path()))
+	}
+	find := func(from int) (indexes []uint32) {
+		require.NoError(t, l.Find(t.Context(), names, from, 3, func(c format.Contents) error {
+			indexes = append(indexes, c.Blocks[0].Index)
+			return nil
+		}))
+		return indexes
+	}
+	require.Equal(t, []uint32{2, 4, 5}, find(0))
+	require.Equal(t, []uint32{5}, find(5))
 }

@@ -75,7 +75,7 @@ func (l *lab) put(t *testing.T, all [][]byte, perPack int) (s format.Segment) {
 	for part := range slices.Chunk(all, perPack) {
 		s = append(s, format.Place{State: format.Zero})
 		var out bytes.Buffer
-		w, err := format.NewPackWriter(&out, l.Keys(), format.Source{Archive: "nightly"})
+		w, err := format.NewPackWriter(&out, l.Keys(), format.Source{Archive: "nightly"}, format.NewPackName())
 		require.NoError(t, err)
 		for _, raw := range part {
 			b, err := w.Add(format.Origin{}, sha256.Sum256(raw), len(raw), codec.Stored, raw)

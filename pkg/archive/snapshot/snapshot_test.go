@@ -133,11 +133,14 @@ func (a *account) archive(
 	t.Helper()
 	src, err := snapshot.Open(t.Context(), a, id, base)
 	require.NoError(t, err)
-	packing := r.Pack(t.Context(), format.Source{Archive: string(id)}, codec.Auto, 2, 2,
-		func(context.Context, format.PackRef, int64) error { return nil })
+	packing := r.Pack(t.Context(), repository.PackOptions{
+		Names: format.NewPackNames(), Level: codec.Auto, Packers: 2, Uploads: 2,
+	})
 	archiver, err := volume.NewArchiver(r, packing, 2, 4)
 	require.NoError(t, err)
-	v, stats, err := archiver.Archive(t.Context(), src, 0, volume.Base{Segments: of.Segments, Differential: base != nothing}, nil)
+	v, stats, err := archiver.Archive(t.Context(), volume.Task{
+		Source: src, Base: volume.Base{Segments: of.Segments, Differential: base != nothing},
+	})
 	require.NoError(t, err)
 	require.NoError(t, archiver.Flush())
 	require.NoError(t, packing.Wait())

@@ -11,17 +11,19 @@ import (
 // chunkBlocks are read at the same time, and stay together in a pack: 8 MiB, which a restore reads by one request.
 const chunkBlocks = 16
 
-// Stats count the blocks of a volume that was archived.
+// Stats count the blocks of a volume that was archived. Those that an earlier process of the run packed are Read and
+// Packed.
 type Stats struct {
-	Read      int64 // of the source
-	Zero      int64 // read, and zeros
-	Unchanged int64 // read, and where the base has them
-	Repeated  int64 // read, and packed earlier in this run
-	Packed    int64
-	Free      int64 // not read: the file system does not use them
+	Read      int64 `json:"read"`                // of the source
+	Zero      int64 `json:"zero,omitempty"`      // read, and zeros
+	Unchanged int64 `json:"unchanged,omitempty"` // read, and where the base has them
+	Repeated  int64 `json:"repeated,omitempty"`  // read, and packed earlier in this run
+	Packed    int64 `json:"packed,omitempty"`
+	Free      int64 `json:"free,omitempty"` // not read: the file system does not use them
 }
 
-func (s *Stats) add(o Stats) {
+// Add adds other blocks.
+func (s *Stats) Add(o Stats) {
 	s.Read += o.Read
 	s.Zero += o.Zero
 	s.Unchanged += o.Unchanged
@@ -77,37 +79,71 @@ func (a *Archiver) Flush() error {
 	return nil
 }
 
-// Archive reads a source, which is number n in the packing's source, and writes its blocks and map. free, if set,
-// reports blocks that the file system does not use: they are not read. The result is good once the packs are stored:
-// Flush, and the packing's Wait. Its Role and Source are the caller's to fill in.
-func (a *Archiver) Archive(
-	ctx context.Context, src Source, n uint16, base Base, free func(index int64) bool,
-) (v format.Volume, stats Stats, err error) {
-	v.Size = src.Size()
-	if want := segments(v.Size); len(base.Segments) > want {
-		return v, stats, failure.New(failure.Usage, "archive volume", "", "its base has %d segments, more than its %d",
-			len(base.Segments), want)
+// Task is a volume to archive. All but Source is optional.
+type Task struct {
+	Source Source
+	Number uint16 // of the volume in the packing's source
+	Base   Base
+	// Free reports blocks that the file system does not use: they are not read.
+	Free func(index int64) bool
+	// Segments begin the map, and Packed reports further blocks that are in packs, both of an earlier process of the
+	// run: their blocks are not read.
+	Segments []format.SegmentName
+	Packed   func(index int64) (format.Place, bool)
+	// Progress is called with more blocks that were dealt with, concurrently. Wrote is called with each segment that
+	// was written: its packs may not be stored yet.
+	Progress func(more Stats)
+	Wrote    func(name format.SegmentName, of Stats)
+}
+
+// Archive reads a source and writes its blocks and map. The result is good once the packs are stored: Flush, and the
+// packing's Wait. Its Role and Source are the caller's to fill in, and Stats are not those of Task.Segments.
+func (a *Archiver) Archive(ctx context.Context, task Task) (v format.Volume, stats Stats, err error) {
+	v.Size = task.Source.Size()
+	if want := segments(v.Size); len(task.Base.Segments) > want || len(task.Segments) > want {
+		return v, stats, failure.New(failure.Usage, "archive volume", "",
+			"its base has %d segments, and %d are written: it has %d", len(task.Base.Segments), len(task.Segments),
+			want)
 	}
 	checksum := format.NewChecksum()
 	for k := range segments(v.Size) {
-		w, err := a.segment(ctx, src, k, base)
-		if err != nil {
-			return v, stats, err
+		var places format.Segment
+		var name format.SegmentName
+		if k < len(task.Segments) {
+			name = task.Segments[k]
+			places, err = a.repository.Segment(ctx, name)
+		} else {
+			name, places, err = a.segment(ctx, &task, k, &stats)
 		}
-		w.number, w.free = n, free
-		if err := w.run(ctx); err != nil {
-			return v, stats, err
-		}
-		name, err := a.repository.PutSegment(ctx, w.places)
 		if err != nil {
 			return v, stats, err
 		}
 		v.Segments = append(v.Segments, name)
-		count(w.places, &v.Counts, checksum)
-		stats.add(w.stats)
+		count(places, &v.Counts, checksum)
 	}
 	v.Checksum = checksum.Sum()
 	return v, stats, nil
+}
+
+// segment archives segment k of a volume.
+func (a *Archiver) segment(
+	ctx context.Context, task *Task, k int, stats *Stats,
+) (name format.SegmentName, places format.Segment, err error) {
+	w, err := a.newSegment(ctx, task, k)
+	if err == nil {
+		err = w.run(ctx)
+	}
+	if err == nil {
+		name, err = a.repository.PutSegment(ctx, w.places)
+	}
+	if err != nil {
+		return name, nil, err
+	}
+	stats.Add(w.stats)
+	if task.Wrote != nil {
+		task.Wrote(name, w.stats)
+	}
+	return name, w.places, nil
 }
 
 // segments is how many segments the map of a volume of this size has.

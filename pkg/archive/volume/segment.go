@@ -19,9 +19,7 @@ var zeros = make([]byte, BlockSize) //nolint:gochecknoglobals // never written
 // segmentWork archives one segment of a volume.
 type segmentWork struct {
 	*Archiver
-	src    Source
-	number uint16
-	free   func(index int64) bool
+	*Task
 	first  int64          // the volume's block with which the segment begins
 	base   format.Segment // nil without one
 	places format.Segment
@@ -30,10 +28,11 @@ type segmentWork struct {
 	stats Stats
 }
 
-// segment prepares segment k of a volume: it begins as it is in a differential base, and empty otherwise.
-func (a *Archiver) segment(ctx context.Context, src Source, k int, base Base) (*segmentWork, error) {
-	w := &segmentWork{Archiver: a, src: src, first: int64(k) * format.SegmentBlocks}
-	w.places = make(format.Segment, min(format.SegmentBlocks, format.Blocks(src.Size())-w.first))
+// newSegment prepares segment k of a volume: it begins as it is in a differential base, and empty otherwise.
+func (a *Archiver) newSegment(ctx context.Context, task *Task, k int) (*segmentWork, error) {
+	w := &segmentWork{Archiver: a, Task: task, first: int64(k) * format.SegmentBlocks}
+	w.places = make(format.Segment, min(format.SegmentBlocks, format.Blocks(task.Source.Size())-w.first))
+	base := task.Base
 	if k >= len(base.Segments) {
 		return w, nil
 	}
@@ -73,7 +72,7 @@ func (w *segmentWork) run(ctx context.Context) error {
 func (w *segmentWork) list(ctx context.Context, do func(chunk []Block) error) error {
 	var chunk []Block
 	next := w.first
-	for b, err := range w.src.Blocks(ctx, w.first, w.first+int64(len(w.places))) {
+	for b, err := range w.Source.Blocks(ctx, w.first, w.first+int64(len(w.places))) {
 		if err != nil {
 			return failure.Annotate(err, "list blocks", "")
 		}
@@ -84,12 +83,14 @@ func (w *segmentWork) list(ctx context.Context, do func(chunk []Block) error) er
 		}
 		next = index + 1
 		switch {
-		case w.free != nil && w.free(index):
+		case w.Free != nil && w.Free(index):
 			w.places[index-w.first] = format.Place{State: format.Free}
 			w.note(Stats{Free: 1})
 			continue
 		case b.Absent():
 			w.places[index-w.first] = format.Place{State: format.Absent}
+			continue
+		case w.packed(index):
 			continue
 		}
 		if chunk = append(chunk, b); len(chunk) == chunkBlocks {
@@ -105,6 +106,20 @@ func (w *segmentWork) list(ctx context.Context, do func(chunk []Block) error) er
 	return do(chunk)
 }
 
+// packed reports whether an earlier process packed a block, and notes where it is then.
+func (w *segmentWork) packed(index int64) bool {
+	if w.Packed == nil {
+		return false
+	}
+	place, ok := w.Packed(index)
+	if ok {
+		w.places[index-w.first] = place
+		w.recent.add(place)
+		w.note(Stats{Read: 1, Packed: 1})
+	}
+	return ok
+}
+
 // archive reads a chunk's blocks at the same time, and packs them in their order.
 func (w *segmentWork) archive(ctx context.Context, chunk []Block, buffer []byte) error {
 	if buffer == nil {
@@ -115,7 +130,7 @@ func (w *segmentWork) archive(ctx context.Context, chunk []Block, buffer []byte)
 	digests := make([]format.Digest, len(chunk))
 	reads, reading := errgroup.WithContext(ctx)
 	for i, b := range chunk {
-		raws[i] = raws[i][:min(BlockSize, w.src.Size()-b.Index()*BlockSize)]
+		raws[i] = raws[i][:min(BlockSize, w.Source.Size()-b.Index()*BlockSize)]
 		reads.Go(func() (err error) {
 			digests[i], err = b.Read(reading, raws[i])
 			return err
@@ -147,7 +162,7 @@ func (w *segmentWork) pack(ctx context.Context, chunk []Block, digests []format.
 				return context.Cause(ctx)
 			}
 		}
-		from := format.Origin{Volume: w.number, Index: uint32(b.Index())} //nolint:gosec // a volume has at most 64 TiB
+		from := format.Origin{Volume: w.Number, Index: uint32(b.Index())} //nolint:gosec // a volume has at most 64 TiB
 		place, err := packer.Add(from, digests[i], raws[i])
 		if err != nil {
 			return err
@@ -188,6 +203,9 @@ func isBlock(p format.Place, digest format.Digest, raw []byte) bool {
 
 func (w *segmentWork) note(s Stats) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stats.add(s)
+	w.stats.Add(s)
+	w.mu.Unlock()
+	if w.Progress != nil {
+		w.Progress(s)
+	}
 }

@@ -43,11 +43,12 @@ func (l *lab) archive(
 	t *testing.T, src volume.Source, base volume.Base, free func(int64) bool,
 ) (format.Volume, volume.Stats, error) {
 	t.Helper()
-	packing := l.Pack(t.Context(), format.Source{Archive: "a"}, codec.ZstdFastest, 2, 2,
-		func(context.Context, format.PackRef, int64) error { return nil })
+	packing := l.Pack(t.Context(), repository.PackOptions{
+		Names: format.NewPackNames(), Level: codec.ZstdFastest, Packers: 2, Uploads: 2,
+	})
 	a, err := volume.NewArchiver(l.Repository, packing, 2, 4)
 	require.NoError(t, err)
-	v, stats, err := a.Archive(t.Context(), src, 0, base, free)
+	v, stats, err := a.Archive(t.Context(), volume.Task{Source: src, Base: base, Free: free})
 	require.NoError(t, a.Flush())
 	require.NoError(t, packing.Wait())
 	return v, stats, err

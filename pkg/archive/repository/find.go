@@ -1,0 +1,63 @@
+package repository
+
+import (
+	"context"
+	"io"
+
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
+)
+
+// Find calls use, in order, for each pack of a run that is stored, from a number on. pending is the most packs that the
+// run had begun and not stored: so many may be missing before the last one. It reads headers and trailers alone.
+func (r *Repository) Find(
+	ctx context.Context, names format.PackNames, from, pending int, use func(format.Contents) error,
+) error {
+	for missing := 0; missing <= pending; {
+		found := make([]*format.Contents, pending+1)
+		err := parallel.Each(ctx, len(found), found, func(ctx context.Context, i int, _ *format.Contents) (err error) {
+			found[i], err = r.contents(ctx, names.At(from+i))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, c := range found {
+			if c == nil {
+				missing++
+			} else if err := use(*c); err != nil {
+				return err
+			}
+		}
+		from += len(found)
+	}
+	return nil
+}
+
+// contents is what a pack says of itself; nil without that pack.
+func (r *Repository) contents(ctx context.Context, name format.PackName) (*format.Contents, error) {
+	objects, err := r.store.List(ctx, name.Path())
+	if err != nil || len(objects) == 0 {
+		return nil, failure.Annotate(err, "find pack", name.String())
+	}
+	c, err := format.ReadPack(packObject{ctx, r, name}, objects[0].Size, r.keys, name)
+	return &c, err
+}
+
+// packObject reads a stored pack in ranges.
+type packObject struct {
+	ctx  context.Context //nolint:containedctx // io.ReaderAt takes none; of one call of contents
+	r    *Repository
+	name format.PackName
+}
+
+func (p packObject) ReadAt(into []byte, at int64) (int, error) {
+	got, err := p.r.store.GetRange(p.ctx, p.name.Path(), at, int64(len(into)))
+	if err != nil {
+		return 0, err
+	}
+	return copy(into, got), nil
+}
+
+var _ io.ReaderAt = packObject{}
