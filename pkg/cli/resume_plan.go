@@ -55,7 +55,7 @@ func (w *work) resumePlan(ctx context.Context, note func(string)) (document, err
 		return nil, err
 	}
 	if r.State == runs.Running {
-		found, err := runlock.Observe(ctx, w.store, r.Cluster,
+		found, err := runlock.Observe(ctx, w.store, r.About.Lock(),
 			func(held *runlock.Record) { note(held.Watching()) })
 		switch {
 		case err != nil:

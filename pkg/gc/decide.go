@@ -96,7 +96,7 @@ func (j *judge) run(it Item) (*run, string) {
 // recently.
 func (j *judge) busy(r *run) (because string, alive bool) {
 	if why := j.alive(r); why != "" {
-		return why, j.unread[r.Cluster] == nil
+		return why, j.unread[r.Lock()] == nil
 	}
 	if age := j.now.Sub(r.Last); age < j.olderThan {
 		return fmt.Sprintf("its run wrote its journal only %s ago (limit %s)", age.Round(time.Second),

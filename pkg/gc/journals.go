@@ -34,7 +34,7 @@ func (j *judge) journals(r *Report, before time.Time) []Item {
 	}
 	var out []Item
 	kept := map[cluster.Name]cluster.RunID{} // restores whose journals stay
-	for _, operation := range []journal.Operation{journal.Backup, journal.Restore, journal.Resolve} {
+	for _, operation := range journal.Operations() {
 		for _, id := range slices.Sorted(maps.Keys(j.runs)) {
 			one := j.runs[id]
 			if one.Operation != operation {
@@ -68,8 +68,8 @@ func (j *judge) journals(r *Report, before time.Time) []Item {
 func (j *judge) journal(r *run, left, elsewhere bool, before time.Time) Item { //nolint:gocyclo // one case per reason
 	it := Item{Kind: KindJournal, ID: string(r.ID), Run: r.ID, Backup: r.Backup, Cluster: r.Cluster.String()}
 	switch {
-	case j.unread[r.Cluster] != nil:
-		return it.verdict(ActionKeep, "it is unknown whether its run is alive: %v", j.unread[r.Cluster])
+	case j.unread[r.Lock()] != nil:
+		return it.verdict(ActionKeep, "it is unknown whether its run is alive: %v", j.unread[r.Lock()])
 	case j.owns(r):
 		return it.verdict(ActionInUse, "its run had the cluster's lock last")
 	case !r.Ended:
@@ -96,7 +96,7 @@ func (j *judge) journal(r *run, left, elsewhere bool, before time.Time) Item { /
 
 // owns reports whether the run had its cluster's lock last.
 func (j *judge) owns(r *run) bool {
-	lock := j.locks[r.Cluster].Record
+	lock := j.locks[r.Lock()].Record
 	return lock != nil && lock.Owner.Run == r.ID
 }
 
@@ -128,7 +128,7 @@ func (s *sweep) removeJournals(ctx context.Context, r *Report) {
 }
 
 func (s *sweep) removeJournal(ctx context.Context, id cluster.RunID) error {
-	lock, _, err := runlock.Read(ctx, s.Store, s.world.runs[id].Cluster)
+	lock, _, err := runlock.Read(ctx, s.Store, s.world.runs[id].Lock())
 	switch {
 	case failure.Is(err, failure.NotFound):
 	case err != nil:

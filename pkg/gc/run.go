@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -36,7 +37,7 @@ func readRun(id cluster.RunID, records []phase.Record) (*run, error) {
 		return nil, err
 	}
 	r := &run{ID: id, About: about}
-	if r.Operation != journal.Backup && r.Operation != journal.Restore && r.Operation != journal.Resolve {
+	if !slices.Contains(journal.Operations(), r.Operation) {
 		return nil, failure.New(failure.Corrupt, "read journal", string(id),
 			"unknown operation %q: made by a newer tisnap", r.Operation)
 	}

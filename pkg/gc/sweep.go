@@ -135,13 +135,13 @@ func (s *sweep) refusal(ctx context.Context, id cluster.RunID) error {
 	if r == nil {
 		return nil // its backup is already buried
 	}
-	lock, _, err := runlock.Read(ctx, s.Store, r.Cluster)
+	lock, _, err := runlock.Read(ctx, s.Store, r.Lock())
 	switch {
 	case failure.Is(err, failure.NotFound):
 	case err != nil:
 		return err
 	case lock.Owner.Run == id && lock.Held(time.Now()):
-		found := s.world.locks[r.Cluster]
+		found := s.world.locks[r.Lock()]
 		if !found.Dead {
 			return failure.New(failure.Conflict, "delete", "what run "+string(id)+" left", "it is alive: %s",
 				lock.Owner)

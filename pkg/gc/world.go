@@ -186,7 +186,7 @@ func (w *world) readLocks(ctx context.Context, d Deps) error {
 	w.locks, w.unread = map[cluster.Name]runlock.Finding{}, map[cluster.Name]error{}
 	names := map[cluster.Name]bool{}
 	for _, r := range w.runs {
-		names[r.Cluster] = true
+		names[r.Lock()] = true
 	}
 	var mu sync.Mutex
 	return parallel.Each(ctx, maxReads, slices.Collect(maps.Keys(names)),
@@ -230,10 +230,10 @@ func (w *world) readLock(
 
 // alive returns who holds the run's lock, or why that is unknown; "" if the run has ended or is dead.
 func (w *world) alive(r *run) string {
-	if err := w.unread[r.Cluster]; err != nil {
+	if err := w.unread[r.Lock()]; err != nil {
 		return "it is unknown whether its run is alive: " + err.Error()
 	}
-	lock := w.locks[r.Cluster]
+	lock := w.locks[r.Lock()]
 	if lock.Held(w.now) && lock.Record.Owner.Run == r.ID {
 		return fmt.Sprintf("its run is alive: %s holds the lock until %s", lock.Record.Owner,
 			lock.Record.FreeAt().UTC().Format(time.RFC3339))

@@ -20,12 +20,16 @@ const (
 	Backup  Operation = "backup"
 	Restore Operation = "restore"
 	Resolve Operation = "resolve" // the part of a restore that comes after the volumes, alone
+	Archive Operation = "archive" // copies a backup's blocks into a repository
 )
+
+// Operations lists all operations.
+func Operations() []Operation { return []Operation{Backup, Restore, Resolve, Archive} }
 
 // About is the journal's first record: the description of the run.
 type About struct {
 	Operation Operation        `json:"operation"`
-	Cluster   cluster.Name     `json:"cluster"` // source of a backup, target of a restore
+	Cluster   cluster.Name     `json:"cluster"` // source of a backup or archive, target of a restore
 	Backup    cluster.BackupID `json:"backup"`
 	Tool      string           `json:"tool"`
 	// ClusterID is PD's id of a backup's source: names repeat across Kubernetes clusters. 0 in runs of older versions.
@@ -48,6 +52,15 @@ type About struct {
 	// Request holds the options that determine the result, by name: a run is resumed only by the same request. Nil in
 	// runs of versions that could not resume.
 	Request map[string]string `json:"request,omitempty"`
+}
+
+// Lock names the lock that the run takes: its cluster's, or one beside that of an archive, which leaves the cluster
+// alone. No cluster's name has a dot.
+func (a *About) Lock() cluster.Name {
+	if a.Operation != Archive {
+		return a.Cluster
+	}
+	return cluster.Name{Namespace: a.Cluster.Namespace, Name: a.Cluster.Name + ".archive"}
 }
 
 // SameRequest returns a Conflict that shows the difference if the run made another request, or belongs to another

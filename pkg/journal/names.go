@@ -35,6 +35,13 @@ const (
 	StepAwaitLeaders     = "await-leaders"    // from its end on the volumes hold live data
 )
 
+// Steps of an archive.
+const (
+	StepChoose = "choose"         // at its end the archive's id and base are fixed
+	StepRead   = "read-blocks"    // from its begin on packs may be in the repository
+	StepCommit = "commit-archive" // from its begin on the archive may exist
+)
+
 // StepLock is the step that takes the cluster's lock, in every run.
 const StepLock = "lock"
 
@@ -48,6 +55,7 @@ const (
 	IntentCreateVolumes   = "create-volumes"
 	IntentFastRestore     = "enable-fast-restore" // data: FastRestore
 	IntentLeaveRecovery   = "leave-recovery"      // of a restore or resolve: its data are resolved; data: LeftRecovery
+	IntentPacks           = "write-packs"         // of an archive; data: Packs
 )
 
 // Names of results: the outcome of an effect.
@@ -62,7 +70,9 @@ const (
 	ResultFastRestoreEnded = "fast-restore-disabled"
 	// ResultServes, of a restore: users may use the cluster, so that its volumes hold live data.
 	ResultServes = "serves"
-	ResultAhead  = "ahead" // of StepFindAhead; data: the replicas that are ahead of their own logs
+	// ResultSegment, of an archive: all packs that hold the segment's blocks are stored; data: ArchivedSegment
+	ResultSegment = "segment"
+	ResultAhead   = "ahead" // of StepFindAhead; data: the replicas that are ahead of their own logs
 	// ResultExpected, of the checks: how long the run should take, as announced; data: the report's field.
 	ResultExpected     = "expected"
 	ResultLeftRecovery = "left-recovery" // of older versions, in place of IntentLeaveRecovery

@@ -133,7 +133,10 @@ func (e *Engine) Run(ctx context.Context, steps []Step) error {
 	}
 	err = plan.run(ctx)
 	end := Record{Type: RecordEnd}
-	if err != nil {
+	switch {
+	case err != nil && e.cfg.Resume != nil && e.cfg.Resume.Keeps && !e.cfg.Resume.Abort:
+		e.open = true
+	case err != nil:
 		left := e.undoRun(ctx)
 		aborted := errors.Is(err, errAborted) && len(left) == 0
 		err = errors.Join(append([]error{err}, left...)...)

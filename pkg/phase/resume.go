@@ -30,6 +30,8 @@ type Resume struct {
 	Reset func() error
 	// Abort undoes the run instead of resuming it: Run succeeds if everything is undone.
 	Abort bool
+	// Keeps leaves a run that fails as it is, unfinished: nothing is undone, and another process resumes it.
+	Keeps bool
 }
 
 // errAborted ends a run that is to be undone.

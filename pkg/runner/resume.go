@@ -17,13 +17,15 @@ type Resumption struct {
 	Reset     func() error
 	// Abort undoes the run instead of resuming it, whatever the request.
 	Abort bool
+	// Keeps is as in phase.Resume: a run that fails frees its lock and stays unfinished.
+	Keeps bool
 }
 
 // resume returns the engine's configuration for it.
 func (r *Runner) resume(book Book) *phase.Resume {
 	how := book.Resume
 	return &phase.Resume{
-		Admit: journal.StepLock, Epoch: r.fence.Epoch, Abort: how.Abort, StartOver: how.StartOver,
+		Admit: journal.StepLock, Epoch: r.fence.Epoch, Abort: how.Abort, Keeps: how.Keeps, StartOver: how.StartOver,
 		Same: func(h *phase.History) error { return r.same(h, book) },
 		Adopt: func(ctx context.Context, s *phase.Scope, h *phase.History) error {
 			if how.Adopt == nil {

@@ -1,13 +1,16 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -20,7 +23,8 @@ import (
 type Config struct {
 	Operation string // "backup" or "restore", for errors
 	Run       cluster.RunID
-	Cluster   cluster.Name // whose lock the run takes
+	Cluster   cluster.Name // that the run is about
+	Lock      cluster.Name // whose lock it takes, if that is not Cluster's
 	Owner     runlock.Owner
 	Tool      string // the version of this program
 	Store     objstore.Store
@@ -68,7 +72,8 @@ type Outcome struct {
 
 // New makes a run.
 func New(cfg Config) *Runner {
-	return &Runner{cfg: cfg, fence: runlock.NewFence(cfg.Store, cfg.Cluster, cfg.Owner), cancel: func(error) {}}
+	lock := cmp.Or(cfg.Lock, cfg.Cluster)
+	return &Runner{cfg: cfg, fence: runlock.NewFence(cfg.Store, lock, cfg.Owner), cancel: func(error) {}}
 }
 
 // Fence is the run's lock, to be checked right before anything that two runs must not both do.
@@ -128,7 +133,17 @@ func (r *Runner) Execute(ctx context.Context, book Book) (Outcome, error) {
 	r.outcome.Timings, r.outcome.Before = engine.Timings(), engine.Before()
 	r.outcome.FailedAttempts, r.outcome.LostLock = engine.FailedAttempts(), r.fence.Loss() != nil
 	r.outcome.Journalled = engine.Journalled()
+	if err != nil && book.Resume != nil && book.Resume.Keeps {
+		err = errors.Join(err, r.letGo(ctx))
+	}
 	return r.outcome, err
+}
+
+// letGo frees the lock of a run that stays unfinished, so that the next process of it need not wait.
+func (r *Runner) letGo(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockAnswer)
+	defer cancel()
+	return failure.Annotate(r.release(ctx, nil), "free lock", r.cfg.Cluster.String())
 }
 
 // lockAnswer bounds the last check of the lock.

@@ -43,7 +43,7 @@ func readJournal(ctx context.Context, store objstore.Store, id cluster.RunID) (*
 		return r, err
 	}
 	for limit := time.Now().Add(endsWithin); ; {
-		lock, err := lockOf(ctx, store, r.Cluster)
+		lock, err := lockOf(ctx, store, r.About.Lock())
 		if err != nil {
 			return nil, err
 		}
