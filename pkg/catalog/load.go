@@ -17,27 +17,33 @@ import (
 // names similar ones; otherwise the kinds are those of manifest.Open. With a VerifyKey, a backup that this key did not
 // sign is Corrupt.
 func (c Catalog) Load(ctx context.Context, id cluster.BackupID) (*manifest.Manifest, error) {
+	_, m, err := c.Document(ctx, id)
+	return m, err
+}
+
+// Document is Load, and returns the manifest as it is stored, too.
+func (c Catalog) Document(ctx context.Context, id cluster.BackupID) ([]byte, *manifest.Manifest, error) {
 	if err := manifest.CheckID(id); err != nil {
-		return nil, failure.Annotate(err, "load backup", string(id))
+		return nil, nil, failure.Annotate(err, "load backup", string(id))
 	}
 	seal, _, err := c.Store.Get(ctx, manifest.SealKey(id))
 	if failure.Is(err, failure.NotFound) {
-		return nil, c.unsealed(ctx, id)
+		return nil, nil, c.unsealed(ctx, id)
 	}
 	if err != nil {
-		return nil, failure.Annotate(err, "load backup", string(id))
+		return nil, nil, failure.Annotate(err, "load backup", string(id))
 	}
 	if manifest.DecodeTombstone(seal) != nil {
 		_, err := manifest.Open(nil, seal) // reports it, whatever is left of the manifest
-		return nil, failure.Annotate(err, "load backup", string(id))
+		return nil, nil, failure.Annotate(err, "load backup", string(id))
 	}
 	doc, _, err := c.Store.Get(ctx, manifest.ManifestKey(id))
 	if failure.Is(err, failure.NotFound) {
-		return nil, failure.New(failure.Corrupt, "load backup", string(id), "its manifest is gone: %w", err).
+		return nil, nil, failure.New(failure.Corrupt, "load backup", string(id), "its manifest is gone: %w", err).
 			WithHint(damaged)
 	}
 	if err != nil {
-		return nil, failure.Annotate(err, "load backup", string(id))
+		return nil, nil, failure.Annotate(err, "load backup", string(id))
 	}
 	m, err := c.open(doc, seal)
 	if err == nil && m.ID != id {
@@ -46,7 +52,7 @@ func (c Catalog) Load(ctx context.Context, id cluster.BackupID) (*manifest.Manif
 	if failure.Is(err, failure.Corrupt) && failure.HintOf(err) == "" {
 		err = failure.New(failure.Corrupt, "", "", "%w", err).WithHint(damaged)
 	}
-	return m, failure.Annotate(err, "load backup", string(id))
+	return doc, m, failure.Annotate(err, "load backup", string(id))
 }
 
 // damaged is the remedy for a backup whose objects cannot be trusted.

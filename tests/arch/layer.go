@@ -45,7 +45,7 @@ func layers() [][]string {
 		{"hold", "runs", "runner"},
 		{"preflight"},
 		{"resolve"}, // a restore's phase "resolve data" is the use case resolve
-		{"backup", "restore", "gc"},
+		{"backup", "restore", "gc", "archive/create"},
 		{"ui", "report", "doctor"},
 		{"history", "estimate", "notify", "metrics", "underway"},
 		{"fleet"},

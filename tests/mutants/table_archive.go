@@ -4,9 +4,19 @@ package mutants
 func archiveGuards() []Mutant {
 	const (
 		asItWas        = "any damage of an archive is found, and never restored silently"
+		resumes        = "a run that was killed is resumed with what it did"
 		onlyForReaders = "an archive says nothing to who has no key"
 	)
 	return []Mutant{
+		in("pkg/archive/create/durable.go", "a resumed run takes over a segment whose packs are not all stored", asItWas,
+			"d.waiting[0].begun <= below", "true",
+			"TestRun_PackWasNotStored_ItsBlocksAreReadAgain"),
+		in("pkg/archive/create/read.go", "a resumed run reads again what a stored pack holds", resumes,
+			"Packed: found.in(i)", "Packed: found.in(-1)",
+			"TestRun_PackWasNotStored_ItsBlocksAreReadAgain"),
+		in("pkg/archive/create/run.go", "an archive that fails begins from scratch the next time", resumes,
+			"Keeps: true", "Keeps: false",
+			"TestRun_Stopped_ResumesWithWhatIsStored"),
 		in("pkg/archive/snapshot/target.go", "a snapshot that lacks blocks is taken for the volume", asItWas,
 			"t.ebs.Complete(ctx, t.ID, v.Counts.Saved, ebsdirect.Sum(v.Checksum))", "error(nil)",
 			"TestComplete_BlockIsMissing_RefusedByEBS"),
@@ -47,7 +57,7 @@ func archiveGuards() []Mutant {
 			"		_, err = r.Segment(ctx, name)\n	}\n	return name", "		err = nil\n	}\n	return name",
 			"TestPutSegment_ExistingOneIsDamaged_Refused"),
 		in("pkg/archive/repository/packing.go", "an archive is committed without a pack whose upload failed", asItWas,
-			"		if err := p.repository.PutPack(p.ctx, ref.Name, pack.Bytes()); err != nil {", "		if err := p.repository.PutPack(p.ctx, ref.Name, pack.Bytes()); false {",
+			"		if err := p.repository.PutPack(p.ctx, p.Names.At(number), pack.Bytes()); err != nil {", "		if err := p.repository.PutPack(p.ctx, p.Names.At(number), pack.Bytes()); false {",
 			"TestPacking_UploadFails_PackersEnd"),
 		in("pkg/archive/codec/decode.go", "a block that is too short is given back", asItWas,
 			"	if err == nil && n != len(block) {", "	if false {",

@@ -1,0 +1,49 @@
+package create
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// commit writes the archive, or finds that an earlier process or try of the run did.
+func (r *run) commit(ctx context.Context, _ *phase.Scope) error {
+	a := &format.Archive{
+		Backup: string(r.manifest.ID), BackupTS: uint64(r.manifest.BackupTS),
+		Cluster: r.manifest.Source.Cluster.String(), Created: r.choice.Created,
+		Base: r.choice.Base, Manifest: format.NewManifest(r.document),
+	}
+	for i, v := range r.archived.Maps {
+		id := uint64(r.works[i].Store)
+		at := slices.IndexFunc(a.Stores, func(s format.Store) bool { return s.ID == id })
+		if at < 0 {
+			at = len(a.Stores)
+			a.Stores = append(a.Stores, format.Store{ID: id})
+		}
+		a.Stores[at].Volumes = append(a.Stores[at].Volumes, v)
+	}
+	err := r.Repository.Commit(ctx, r.choice.Archive, a)
+	if failure.Is(err, failure.Conflict) {
+		there, readErr := r.Repository.Archive(ctx, r.choice.Archive)
+		if readErr != nil {
+			return readErr
+		}
+		if there.Created.Equal(a.Created) && there.Manifest.SHA256 == a.Manifest.SHA256 {
+			err = nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return r.committed(ctx, nil)
+}
+
+// committed fills in the result.
+func (r *run) committed(context.Context, *phase.Scope) error {
+	r.result.Committed = true
+	r.result.Volumes, r.result.Spent = r.archived.Volumes, r.archived.Spent
+	return nil
+}

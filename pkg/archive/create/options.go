@@ -1,0 +1,88 @@
+package create
+
+import (
+	"cmp"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/tisnap/tisnap/pkg/archive/codec"
+	"github.com/tisnap/tisnap/pkg/archive/repository"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/ebsdirect"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/runlock"
+)
+
+// Deps are an archive run's dependencies. All are required except Sink, Log and Remains.
+type Deps struct {
+	Store      objstore.Store // with the backup; the journal goes there, too
+	Repository *repository.Repository
+	Blocks     Blocks
+	EC2        ebs.Snapshots
+	Region     string // of both
+	Sink       phase.Sink
+	Log        *zap.Logger
+	Remains    *phase.Remains
+}
+
+// Blocks reads snapshots, and counts its calls.
+type Blocks interface {
+	ebsdirect.Source
+	Stats() ebsdirect.Stats
+}
+
+// NoBase is the value of Options.Base that compares with no archive.
+const NoBase = "none"
+
+// Bounds of Options.Packers.
+const (
+	DefaultPackers = 2
+	MaxPackers     = 64
+)
+
+// Options are what the user chose.
+type Options struct {
+	Run     cluster.RunID
+	Owner   runlock.Owner
+	Tool    string
+	Backup  cluster.BackupID
+	Cluster cluster.Name // of the backup
+	// ClusterID is PD's id of it.
+	ClusterID uint64
+	// Base is the archive to compare with; "" is the newest one of the cluster, NoBase none.
+	Base  string
+	Level codec.Level
+	// Packers is how many packs are filled, and how many are uploaded, at the same time; 0 is DefaultPackers.
+	Packers  int
+	LockWait time.Duration
+	// VerifyKey refuses a backup that it did not sign; nil takes any.
+	VerifyKey *manifest.VerifyKey
+}
+
+// Validate returns a Usage error for options that cannot work.
+func (o *Options) Validate() error {
+	o.Packers = cmp.Or(o.Packers, DefaultPackers)
+	if o.Packers < 1 || o.Packers > MaxPackers {
+		return failure.New(failure.Usage, "create archive", string(o.Backup), "%d packers are not 1 to %d", o.Packers,
+			MaxPackers)
+	}
+	return nil
+}
+
+// Request returns what a process that resumes the run must have been asked for, too.
+func (o *Options) Request(r *repository.Repository) map[string]string {
+	return map[string]string{"repo": r.ID().String(), "base": o.Base}
+}
+
+// About describes the run.
+func (o *Options) About(r *repository.Repository) journal.About {
+	return journal.About{
+		Operation: journal.Archive, Cluster: o.Cluster, Backup: o.Backup, ClusterID: o.ClusterID, Request: o.Request(r),
+	}
+}

@@ -1,0 +1,120 @@
+package create
+
+import (
+	"context"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/repository"
+	"github.com/tisnap/tisnap/pkg/archive/volume"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// chunks is how many times 16 blocks are read at the same time: as many as the rate of EBS needs at the usual latency.
+// With two packers and their uploads the run's buffers are 192 MiB.
+const chunks = 8
+
+// read archives all volumes, one after the other.
+func (r *run) read(ctx context.Context, s *phase.Scope) error {
+	found, err := r.earlier.find(ctx, r.Repository)
+	if err != nil {
+		return err
+	}
+	blocks, err := r.count(ctx)
+	if err != nil {
+		return err
+	}
+	s.Expect(blocks.total, "blocks")
+	s.Advance(r.earlier.done())
+	own := packs{Names: format.NewPackNames(), Pending: 2 * r.opts.Packers}
+	if err := s.Intent(ctx, journal.IntentPacks, own); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	d := &durable{scope: s, spent: r.calls}
+	packing := r.Repository.Pack(ctx, repository.PackOptions{
+		Source: r.source(), Names: own.Names, Level: r.opts.Level, Packers: r.opts.Packers, Uploads: r.opts.Packers,
+		Stored: d.stored,
+	})
+	d.packing = packing
+	err = r.readVolumes(ctx, s, packing, d, found)
+	if err != nil {
+		cancel() // what is uploading is read again, or found
+	}
+	if waited := packing.Wait(); err == nil {
+		err = waited
+	}
+	r.archived.Spent = r.earlier.spent()
+	r.archived.Spent.add(d.now())
+	r.result.Spent = r.archived.Spent
+	return err
+}
+
+// readVolumes archives the volumes and starts the upload of the last packs.
+func (r *run) readVolumes(
+	ctx context.Context, s *phase.Scope, packing *repository.Packing, d *durable, found places,
+) error {
+	archiver, err := volume.NewArchiver(r.Repository, packing, r.opts.Packers, chunks)
+	if err != nil {
+		return err
+	}
+	r.archived = archived{}
+	for i := range r.works {
+		start := time.Now()
+		v, stats, err := r.readVolume(ctx, s, archiver, i, d, found)
+		if err != nil {
+			return failure.Annotate(err, "archive", r.works[i].slot().String())
+		}
+		w := &r.works[i]
+		r.archived.Maps = append(r.archived.Maps, v)
+		r.archived.Volumes = append(r.archived.Volumes, Volume{
+			Store: w.Store, Role: w.Role, Snapshot: w.ID, SizeGiB: w.SizeGiB, Compared: w.compared, Stats: stats,
+			Seconds: time.Since(start).Seconds(),
+		})
+		r.result.Volumes = r.archived.Volumes
+	}
+	return archiver.Flush()
+}
+
+// readVolume archives volume i.
+func (r *run) readVolume(
+	ctx context.Context, s *phase.Scope, archiver *volume.Archiver, i int, d *durable, found places,
+) (v format.Volume, stats volume.Stats, err error) {
+	w := &r.works[i]
+	if w.compared == WithItself {
+		return w.base, stats, nil
+	}
+	src, err := w.open(ctx, r.Blocks)
+	if err != nil {
+		return v, stats, err
+	}
+	v, stats, err = archiver.Archive(ctx, volume.Task{
+		Source: src, Number: uint16(i), //nolint:gosec // a pack's source has room for fewer
+		Base:     volume.Base{Segments: w.base.Segments, Differential: w.compared == WithSnapshot},
+		Segments: r.earlier.segments[i], Packed: found.in(i),
+		Progress: func(more volume.Stats) { s.Advance(more.Read + more.Free) },
+		Wrote:    func(name format.SegmentName, of volume.Stats) { d.wrote(segment{Volume: i, Name: name, Stats: of}) },
+	})
+	stats.Add(r.earlier.stats[i])
+	v.Role, v.Source = string(w.Role), string(w.ID)
+	return v, stats, err
+}
+
+// source describes the run's packs.
+func (r *run) source() format.Source {
+	out := format.Source{Archive: r.choice.Archive}
+	for i := range r.works {
+		w := &r.works[i]
+		out.Volumes = append(out.Volumes, format.SourceVolume{Store: uint64(w.Store), Role: string(w.Role)})
+	}
+	return out
+}
+
+// calls are those of this process.
+func (r *run) calls() (lists, reads, throttled int64) {
+	stats := r.Blocks.Stats()
+	return stats.Lists, stats.Reads, stats.Throttled
+}

@@ -1,0 +1,47 @@
+package create
+
+import (
+	"github.com/tisnap/tisnap/pkg/archive/volume"
+	"github.com/tisnap/tisnap/pkg/cluster"
+)
+
+// Spent is what a run asked of AWS and wrote, as far as its journal knows: what a process did after its last record is
+// missing if it was killed.
+type Spent struct {
+	Lists       int64 `json:"lists"` // of blocks
+	Reads       int64 `json:"reads"` // of blocks, repeated ones included
+	Throttled   int64 `json:"throttled,omitempty"`
+	Packs       int64 `json:"packs"`
+	StoredBytes int64 `json:"storedBytes"` // in packs
+}
+
+func (s *Spent) add(o Spent) {
+	s.Lists += o.Lists
+	s.Reads += o.Reads
+	s.Throttled += o.Throttled
+	s.Packs += o.Packs
+	s.StoredBytes += o.StoredBytes
+}
+
+// AWS's list prices in us-east-1, in dollars a request.
+const (
+	priceList = 0.0006 / 1000
+	priceRead = 0.003 / 1000
+	pricePut  = 0.005 / 1000 // of S3
+)
+
+// Dollars is what the requests cost by the prices of us-east-1, without storage and traffic.
+func (s *Spent) Dollars() float64 {
+	return float64(s.Lists)*priceList + float64(s.Reads)*priceRead + float64(s.Packs)*pricePut
+}
+
+// Volume is what was done for one volume.
+type Volume struct {
+	Store    cluster.StoreID    `json:"store"`
+	Role     cluster.Role       `json:"role"`
+	Snapshot cluster.SnapshotID `json:"snapshot"`
+	SizeGiB  int64              `json:"sizeGiB"`
+	Compared Compared           `json:"comparedWith"`
+	volume.Stats
+	Seconds float64 `json:"seconds"` // of the last process
+}
