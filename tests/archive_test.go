@@ -2,7 +2,6 @@ package tests
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"math/rand/v2"
 	"os"
@@ -33,11 +32,12 @@ func archiveOf(t *testing.T, r *repository.Repository, id string, data []byte) {
 	_, err = sparse.Write(data)
 	require.NoError(t, err)
 	require.NoError(t, sparse.Truncate(1<<30))
-	packing := r.Pack(t.Context(), format.Source{Archive: id}, codec.S2, 1, 1,
-		func(context.Context, format.PackRef, int64) error { return nil })
+	packing := r.Pack(t.Context(), repository.PackOptions{
+		Source: format.Source{Archive: id}, Names: format.NewPackNames(), Level: codec.S2, Packers: 1, Uploads: 1,
+	})
 	archiver, err := volume.NewArchiver(r, packing, 1, 1)
 	require.NoError(t, err)
-	v, _, err := archiver.Archive(t.Context(), &volume.Image{Bytes: 1 << 30, From: sparse}, 0, volume.Base{}, nil)
+	v, _, err := archiver.Archive(t.Context(), volume.Task{Source: &volume.Image{Bytes: 1 << 30, From: sparse}})
 	require.NoError(t, err)
 	require.NoError(t, archiver.Flush())
 	require.NoError(t, packing.Wait())

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"math/rand/v2"
 	"os"
@@ -12,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tisnap/tisnap/pkg/archive/codec"
 	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
 )
 
@@ -26,12 +25,15 @@ func (l *archiveLab) put(t *testing.T, id string, blocks int) []byte {
 	_, _ = random.Read(data[:blocks*volume.BlockSize])
 	_, _ = random.Read(data[(blocks+1)*volume.BlockSize:])
 	r := l.open(t)
-	packing := r.Pack(t.Context(), format.Source{Archive: id, Volumes: []format.SourceVolume{{Store: 4, Role: "data"}}},
-		codec.None, 1, 1, func(context.Context, format.PackRef, int64) error { return nil })
+	packing := r.Pack(t.Context(), repository.PackOptions{
+		Source: format.Source{Archive: id, Volumes: []format.SourceVolume{{Store: 4, Role: "data"}}},
+		Names:  format.NewPackNames(), Packers: 1, Uploads: 1,
+	})
 	archiver, err := volume.NewArchiver(r, packing, 1, 2)
 	require.NoError(t, err)
-	v, _, err := archiver.Archive(t.Context(), &volume.Image{Bytes: int64(len(data)), From: bytes.NewReader(data)}, 0,
-		volume.Base{}, nil)
+	v, _, err := archiver.Archive(t.Context(), volume.Task{
+		Source: &volume.Image{Bytes: int64(len(data)), From: bytes.NewReader(data)},
+	})
 	require.NoError(t, err)
 	require.NoError(t, archiver.Flush())
 	require.NoError(t, packing.Wait())

@@ -290,6 +290,20 @@ func TestDelete_ResolveRuns_IsRefused(t *testing.T) {
 	require.Len(t, p.ec2.ids(), 2)
 }
 
+// A backup is not deleted while an archive reads it, whose lock is beside its cluster's.
+func TestDelete_ArchiveRuns_IsRefused(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.seal(t)
+	about := journal.About{Operation: journal.Archive, Cluster: prod, Backup: "b"}
+	p.died(t, "a", about)
+	p.lockOf(t, about.Lock(), "a")
+	_, err := Delete(t.Context(), p.deps, DeleteOptions{Backup: "b", Last: true, Rate: fast})
+	require.Equal(t, failure.Conflict, failure.KindOf(err))
+	require.ErrorContains(t, err, "run a (archive) uses it")
+	require.Len(t, p.ec2.ids(), 2)
+}
+
 func TestReadRun_Resolve_IsUnderstood(t *testing.T) {
 	t.Parallel()
 	data, err := json.Marshal(journal.About{Operation: journal.Resolve, Cluster: copied})

@@ -92,7 +92,7 @@ type places map[int]map[int64]format.Place
 func (e *earlier) find(ctx context.Context, r *repository.Repository) (places, error) {
 	out := places{}
 	for _, p := range e.processes {
-		err := r.Find(ctx, p.Names, p.from, p.Pending, func(c format.Contents) error {
+		err := r.FindPacks(ctx, p.Names, p.from, p.Pending, func(c format.Contents) error {
 			for _, b := range c.Blocks {
 				v, index := int(b.Volume), int64(b.Index)
 				if index < int64(len(e.segments[v]))*format.SegmentBlocks {

@@ -74,8 +74,8 @@ func newRun(deps Deps, opts Options) *run {
 		Deps: deps, opts: opts, catalog: catalog.Catalog{Store: deps.Store, VerifyKey: opts.VerifyKey},
 		runner: runner.New(runner.Config{
 			Operation: string(journal.Archive), Run: opts.Run, Cluster: opts.Cluster, Lock: about.Lock(),
-			Owner: opts.Owner, Tool: opts.Tool, Store: deps.Store, Sink: deps.Sink, Log: deps.Log, Remains: deps.Remains,
-			Unfinished: "the same command resumes the archive", LockWait: opts.LockWait,
+			Owner: opts.Owner, Tool: opts.Tool, Store: deps.Store, Sink: deps.Sink, Log: deps.Log,
+			Remains: deps.Remains, Unfinished: "the same command resumes the archive", LockWait: opts.LockWait,
 		}),
 	}
 }

@@ -15,7 +15,7 @@ import (
 // PackOptions are how a run writes its packs.
 type PackOptions struct {
 	Source format.Source
-	// Names of the packs, which no other run has used; Find finds the packs by them.
+	// Names of the packs, which no other run has used; FindPacks finds the packs by them.
 	Names format.PackNames
 	Level codec.Level
 	// Packers and Uploads are how many packs are filled, and uploaded, at the same time.

@@ -35,7 +35,7 @@ func (l *lab) packed(t *testing.T, all [][]byte) (s format.Segment, packs []form
 		begun, below := packing.Begun()
 		require.Equal(t, begun, below, "all are stored")
 	}
-	require.NoError(t, l.Find(t.Context(), o.Names, 0, 4, func(c format.Contents) error {
+	require.NoError(t, l.FindPacks(t.Context(), o.Names, 0, 4, func(c format.Contents) error {
 		packs = append(packs, c)
 		return nil
 	}))
@@ -87,7 +87,7 @@ func TestPacking_UploadFails_PackersEnd(t *testing.T) {
 }
 
 // A run that was killed left gaps: the packs behind them are found all the same.
-func TestFind_PacksAreMissing_TheOthersAreFound(t *testing.T) {
+func TestFindPacks_AreMissing_TheOthersAreFound(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	names := format.NewPackNames()
@@ -104,7 +104,7 @@ func TestFind_PacksAreMissing_TheOthersAreFound(t *testing.T) {
 		require.NoError(t, l.store.Delete(t.Context(), names.At(gone).Path()))
 	}
 	find := func(from int) (indexes []uint32) {
-		require.NoError(t, l.Find(t.Context(), names, from, 3, func(c format.Contents) error {
+		require.NoError(t, l.FindPacks(t.Context(), names, from, 3, func(c format.Contents) error {
 			indexes = append(indexes, c.Blocks[0].Index)
 			return nil
 		}))

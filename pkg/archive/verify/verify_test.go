@@ -2,7 +2,6 @@ package verify_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/archive/archivetest"
-	"github.com/tisnap/tisnap/pkg/archive/codec"
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/archive/verify"
@@ -52,12 +50,12 @@ func (l *lab) archive(t *testing.T, seed byte) format.Volume {
 	t.Helper()
 	data := make([]byte, (blocks-1)*volume.BlockSize+1000)
 	_, _ = rand.NewChaCha8([32]byte{seed}).Read(data)
-	packing := l.Pack(t.Context(), format.Source{}, codec.None, 1, 1,
-		func(context.Context, format.PackRef, int64) error { return nil })
+	packing := l.Pack(t.Context(), repository.PackOptions{Names: format.NewPackNames(), Packers: 1, Uploads: 1})
 	archiver, err := volume.NewArchiver(l.Repository, packing, 1, 1)
 	require.NoError(t, err)
-	v, _, err := archiver.Archive(t.Context(), &volume.Image{Bytes: int64(len(data)), From: bytes.NewReader(data)}, 0,
-		volume.Base{}, nil)
+	v, _, err := archiver.Archive(t.Context(), volume.Task{
+		Source: &volume.Image{Bytes: int64(len(data)), From: bytes.NewReader(data)},
+	})
 	require.NoError(t, err)
 	require.NoError(t, archiver.Flush())
 	require.NoError(t, packing.Wait())
