@@ -4,19 +4,9 @@ package mutants
 func archiveGuards() []Mutant {
 	const (
 		asItWas        = "any damage of an archive is found, and never restored silently"
-		resumes        = "a run that was killed is resumed with what it did"
 		onlyForReaders = "an archive says nothing to who has no key"
 	)
 	return []Mutant{
-		in("pkg/archive/create/durable.go", "a resumed run takes over a segment whose packs are not all stored", asItWas,
-			"d.waiting[0].begun <= below", "true",
-			"TestRun_PackWasNotStored_ItsBlocksAreReadAgain"),
-		in("pkg/archive/create/read.go", "a resumed run reads again what a stored pack holds", resumes,
-			"Packed: found.in(i)", "Packed: found.in(-1)",
-			"TestRun_PackWasNotStored_ItsBlocksAreReadAgain"),
-		in("pkg/archive/create/run.go", "an archive that fails begins from scratch the next time", resumes,
-			"Keeps: true", "Keeps: false",
-			"TestRun_Stopped_ResumesWithWhatIsStored"),
 		in("pkg/archive/snapshot/target.go", "a snapshot that lacks blocks is taken for the volume", asItWas,
 			"t.ebs.Complete(ctx, t.ID, v.Counts.Saved, ebsdirect.Sum(v.Checksum))", "error(nil)",
 			"TestComplete_BlockIsMissing_RefusedByEBS"),
@@ -86,5 +76,24 @@ func archiveGuards() []Mutant {
 		in("pkg/archive/format/archive.go", "an archive is read whose maps do not cover its volumes", asItWas,
 			"v.Size < 0 || int64(len(v.Segments)) != want {", "v.Size < 0 && int64(len(v.Segments)) != want {",
 			"TestSeal_ArchiveThatContradictsItself_Refused"),
+	}
+}
+
+// archivingGuards are those of the run that makes an archive.
+func archivingGuards() []Mutant {
+	const (
+		asItWas = "any damage of an archive is found, and never restored silently"
+		resumes = "a run that was killed is resumed with what it did"
+	)
+	return []Mutant{
+		in("pkg/archive/create/durable.go", "a resumed run takes over a segment whose packs are not all stored", asItWas,
+			"d.waiting[0].begun <= below", "true",
+			"TestRun_PackWasNotStored_ItsBlocksAreReadAgain"),
+		in("pkg/archive/create/read.go", "a resumed run reads again what a stored pack holds", resumes,
+			"Packed: found.in(i)", "Packed: found.in(-1)",
+			"TestRun_PackWasNotStored_ItsBlocksAreReadAgain"),
+		in("pkg/archive/create/run.go", "an archive that fails begins from scratch the next time", resumes,
+			"Keeps: true", "Keeps: false",
+			"TestRun_Stopped_ResumesWithWhatIsStored"),
 	}
 }
