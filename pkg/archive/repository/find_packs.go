@@ -9,8 +9,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// FindPacks calls use, in order, for each pack of a run that is stored, from a number on. pending is the most packs that
-// the run had begun and not stored: so many may be missing before the last one. It reads headers and trailers alone.
+// FindPacks calls use, in order, for each pack of a run that is stored, from a number on. pending is the most packs
+// that the run had begun and not stored: so many may be missing before the last one. It reads headers and trailers
+// alone.
 func (r *Repository) FindPacks(
 	ctx context.Context, names format.PackNames, from, pending int, use func(format.Contents) error,
 ) error {
