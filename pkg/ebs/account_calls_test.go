@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/standin/timescale"
 )
 
 func TestAttachments_ManyInstances_TwoCallsAndCutsAskNothingMore(t *testing.T) {
@@ -240,7 +241,10 @@ func TestSnapshotsInProgress_PendingAndFailed_CountedByVolume(t *testing.T) {
 
 func TestNewestSnapshots_OfTheLastMinutes_ByVolume(t *testing.T) {
 	t.Parallel()
-	a := newAccount(t, func(c *ebstest.Config) { c.Rules.SnapshotSpacing, c.Rules.Invisible = 0, ebstest.Span{} })
+	a := newAccount(t, func(c *ebstest.Config) {
+		c.Rules.SnapshotSpacing, c.Rules.Invisible = 0, ebstest.Span{}
+		c.Clock = timescale.New(1) // EC2's time is near this machine's, by which the client asks
+	})
 	i, volumes := a.instance(t, 3)
 	var last []ebs.Snapshot
 	for range 2 {
