@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -17,8 +19,9 @@ import (
 )
 
 // fileStore keeps objects as files below a folder. A version is the SHA-256 of the content, so that it survives a copy
-// of the folder. A key cannot be a folder of another key. Writers on this machine exclude each other by flock, which a
-// file system shared between machines must support.
+// of the folder; that of a file above maxHashed is its size and time, so that a list of large ones need not read them.
+// A key cannot be a folder of another key. Writers on this machine exclude each other by flock, which a file system
+// shared between machines must support.
 type fileStore struct {
 	root string
 }
@@ -44,13 +47,13 @@ func (f *fileStore) Create(ctx context.Context, key string, body []byte) (Versio
 // Replace implements Store.
 func (f *fileStore) Replace(ctx context.Context, key string, body []byte, old Version) (Version, error) {
 	return f.write(ctx, "replace object", key, body, func(path string) error {
-		current, err := os.ReadFile(path)
+		current, err := describe(path, key)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return failure.New(failure.Conflict, "", "", "the object does not exist")
 		case err != nil:
 			return err
-		case versionOf(current) != old:
+		case current.Version != old:
 			return failure.New(failure.Conflict, "", "", "the object has another version")
 		}
 		return nil
@@ -65,28 +68,37 @@ func (f *fileStore) write(
 	if err := CheckKey(key); err != nil {
 		return "", err
 	}
-	path := f.path(key)
-	err := f.exclusively(ctx, func() error {
-		if err := admit(path); err != nil {
-			return err
-		}
-		folder := filepath.Dir(path)
-		if err := os.MkdirAll(folder, 0o750); err != nil {
-			return err
-		}
-		temp := filepath.Join(folder, tempPrefix+rand.Text())
-		if err := writeSynced(temp, body); err != nil {
-			return errors.Join(err, removed(temp))
-		}
-		if err := os.Rename(temp, path); err != nil {
-			return errors.Join(err, removed(temp))
-		}
-		return syncFolder(folder)
-	})
-	if err != nil {
-		return "", explainFile(ctx, err, op, key)
+	v, err := f.writeFile(ctx, f.path(key), body, admit)
+	return v, explainFile(ctx, err, op, key)
+}
+
+func (f *fileStore) writeFile(
+	ctx context.Context, path string, body []byte, admit func(path string) error,
+) (Version, error) {
+	if err := errors.Join(ctx.Err(), admit(path)); err != nil { // before the work; it is asked again
+		return "", err
 	}
-	return versionOf(body), nil
+	folder := filepath.Dir(path)
+	if err := os.MkdirAll(folder, 0o750); err != nil {
+		return "", err
+	}
+	temp := filepath.Join(folder, tempPrefix+rand.Text())
+	if err := writeSynced(temp, body); err != nil {
+		return "", errors.Join(err, removed(temp))
+	}
+	written, err := describe(temp, "")
+	if err == nil {
+		err = f.exclusively(ctx, func() error {
+			if err := admit(path); err != nil {
+				return err
+			}
+			return os.Rename(temp, path)
+		})
+	}
+	if err != nil {
+		return "", errors.Join(err, removed(temp))
+	}
+	return written.Version, syncFolder(folder)
 }
 
 // Get implements Store.
@@ -98,14 +110,29 @@ func (f *fileStore) Get(ctx context.Context, key string) ([]byte, Version, error
 		return nil, "", explainFile(ctx, err, "get object", key)
 	}
 	path := f.path(key)
-	body, err := os.ReadFile(path)
-	if info, statErr := os.Stat(path); err != nil && statErr == nil && info.IsDir() {
-		err = fs.ErrNotExist // a folder of keys is not a key
-	}
+	body, info, err := readFile(path)
 	if err != nil {
 		return nil, "", explainFile(ctx, err, "get object", key)
 	}
-	return body, versionOf(body), nil
+	return body, versionOf(info, body), nil
+}
+
+// readFile returns a file and what it is: of one file, even while another one takes its place.
+func readFile(path string) (body []byte, info fs.FileInfo, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if info, err = file.Stat(); err != nil {
+		return nil, nil, err
+	}
+	if info.IsDir() {
+		return nil, nil, fs.ErrNotExist // a folder of keys is not a key
+	}
+	body = make([]byte, info.Size())
+	_, err = io.ReadFull(file, body)
+	return body, info, err
 }
 
 // GetRange implements Store.
@@ -140,7 +167,7 @@ func (f *fileStore) readRange(ctx context.Context, path string, offset, length i
 	return body, err
 }
 
-// List implements Store. It reads every listed file for its version.
+// List implements Store. It reads the listed files up to maxHashed for their versions.
 func (f *fileStore) List(ctx context.Context, prefix string) ([]Object, error) {
 	return f.ListAfter(ctx, prefix, "")
 }
@@ -192,13 +219,13 @@ func (f *fileStore) DeleteVersion(ctx context.Context, key string, old Version) 
 		return failure.New(failure.Usage, "delete object", key, "no version given")
 	}
 	return f.remove(ctx, key, func(path string) error {
-		current, err := os.ReadFile(path)
+		current, err := describe(path, key)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil
 		case err != nil:
 			return err
-		case versionOf(current) != old:
+		case current.Version != old:
 			return failure.New(failure.Conflict, "", "", "the object has another version")
 		}
 		return nil
@@ -231,18 +258,27 @@ func (f *fileStore) remove(ctx context.Context, key string, admit func(path stri
 func (f *fileStore) path(key string) string { return filepath.Join(f.root, filepath.FromSlash(key)) }
 
 func describe(path, key string) (Object, error) {
-	body, err := os.ReadFile(path)
-	if err != nil {
-		return Object{}, err
-	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return Object{}, err
 	}
-	return Object{Key: key, Size: int64(len(body)), Modified: info.ModTime(), Version: versionOf(body)}, nil
+	var body []byte
+	if info.Size() <= maxHashed {
+		if body, info, err = readFile(path); err != nil {
+			return Object{}, err
+		}
+	}
+	return Object{Key: key, Size: info.Size(), Modified: info.ModTime(), Version: versionOf(info, body)}, nil
 }
 
-func versionOf(body []byte) Version {
+// maxHashed is the size up to which a file's version is that of its content. What is larger, an archive's packs, is
+// written once.
+const maxHashed = 8 << 20
+
+func versionOf(info fs.FileInfo, body []byte) Version {
+	if info.Size() > maxHashed {
+		return Version(fmt.Sprintf("%d bytes of %d", info.Size(), info.ModTime().UnixNano()))
+	}
 	sum := sha256.Sum256(body)
 	return Version(hex.EncodeToString(sum[:]))
 }
