@@ -17,6 +17,7 @@ passphrase. Whoever loses all of its keys has lost its archives.`,
 	}
 	repo.add(cmd)
 	cmd.AddCommand(a.archiveInitCommand(&repo), a.archiveListCommand(&repo), a.archiveDescribeCommand(&repo),
-		a.archiveCatCommand(&repo), a.archiveVerifyCommand(&repo), a.archiveRestoreCommand(&repo))
+		a.archiveCatCommand(&repo), a.archiveVerifyCommand(&repo), a.archiveRestoreCommand(&repo),
+		a.archiveBenchCommand())
 	return cmd
 }

@@ -32,6 +32,10 @@ type Prices struct {
 	Initialization struct {
 		GB *float64 `toml:"gb"`
 	} `toml:"initialization"`
+	// Objects are those of an archive, in S3.
+	Objects struct {
+		GBMonth *float64 `toml:"gb_month"`
+	} `toml:"objects"`
 	Requests struct {
 		Put1000 *float64 `toml:"put_1000"`
 		Get1000 *float64 `toml:"get_1000"`
@@ -88,8 +92,8 @@ func parsePrices(body []byte, path string) (*Prices, error) {
 
 func (p *Prices) all() []*float64 {
 	out := []*float64{
-		p.Snapshot.GBMonth, p.Snapshot.CopyGB, p.FastRestore.Hour, p.Initialization.GB, p.Requests.Put1000,
-		p.Requests.Get1000,
+		p.Snapshot.GBMonth, p.Snapshot.CopyGB, p.FastRestore.Hour, p.Initialization.GB, p.Objects.GBMonth,
+		p.Requests.Put1000, p.Requests.Get1000,
 	}
 	for _, v := range []VolumePrice{p.GP3, p.IO2, p.IO1} {
 		out = append(out, v.GBMonth, v.IOPSMonth, v.MiBMonth)

@@ -39,7 +39,7 @@ func layers() [][]string {
 		{"ebs", "objstore", "pd", "tikv", "kube"},
 		{"kube/kubetest", "ebsdirect", "archive/repository"},
 		{"archive/volume", "archive/archivetest"},
-		{"archive/snapshot", "archive/verify"},
+		{"archive/snapshot", "archive/verify", "archive/bench"},
 		{"earlyapply", "marks", "phase"},
 		{"catalog", "runlock", "journal", "storage"},
 		{"hold", "runs", "runner"},
@@ -53,7 +53,7 @@ func layers() [][]string {
 		{"brcompat", "cli"},
 		{"testbed/awsenv", "testbed/flashstore", "testbed/plane", "testbed/pod", "testbed/shipped", "testbed/workload"},
 		{"testbed"},
-		{"testbed/leak", "testbed/mishap", "testbed/round", "testbed/scale"},
+		{"testbed/leak", "testbed/mishap", "testbed/round", "testbed/scale", "testbed/archivebench"},
 		{"testbed/crash", "testbed/resume"},
 		{"testbed/command"},
 	}

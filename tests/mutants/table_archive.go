@@ -79,6 +79,14 @@ func archiveGuards() []Mutant {
 	}
 }
 
+// measuringGuards are those of what the user's own data are measured by.
+func measuringGuards() []Mutant {
+	return []Mutant{
+		in("pkg/archive/bench/sample.go", "zeros count as data that compress well",
+			"what is measured is what an archive would store", "!volume.IsZero(raw)", "raw != nil", "TestTake"),
+	}
+}
+
 // archivingGuards are those of the run that makes an archive.
 func archivingGuards() []Mutant {
 	const (

@@ -13,6 +13,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
+// IsZero reports whether a block is all zeros.
+func IsZero(raw []byte) bool { return bytes.Equal(raw, zeros[:len(raw)]) }
+
 // zeros is a block of zeros.
 var zeros = make([]byte, BlockSize) //nolint:gochecknoglobals // never written
 
@@ -178,7 +181,7 @@ func (w *segmentWork) pack(ctx context.Context, chunk []Block, digests []format.
 // known reports whether a block need not be packed, and notes where it is then.
 func (w *segmentWork) known(index int64, digest format.Digest, raw []byte, stats *Stats) bool {
 	at := index - w.first
-	if bytes.Equal(raw, zeros[:len(raw)]) {
+	if IsZero(raw) {
 		w.places[at] = format.Place{State: format.Zero}
 		stats.Zero++
 		return true

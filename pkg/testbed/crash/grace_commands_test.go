@@ -30,7 +30,7 @@ func changesNothing() map[string]string {
 	const reads, parent = "it reads alone", "it has no work of its own"
 	return map[string]string{
 		"archive": parent, "archive init": "it proves the storage by an object that it deletes, and writes repo.json as the last thing",
-		"archive list": reads, "archive describe": reads, "archive verify": reads,
+		"archive list": reads, "archive describe": reads, "archive verify": reads, "archive bench": reads,
 		"archive restore": "each file that it writes gets its name as the last thing, and the same command finishes its snapshots",
 		"archive cat":     "it reads, and a file that it writes gets its name as the last thing",
 		"completion":      parent, "estimate": parent, "generate": parent, "hold": parent, "runs": parent,
