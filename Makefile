@@ -199,8 +199,9 @@ BENCH_resolve  = bin/testbed bench-resolve >bin/bench-resolve.json
 BENCH_restore  = bin/testbed bench-restore >bin/bench-restore.json
 BENCH_ebs      = bin/testbed bench-ebs >bin/bench-ebs.json
 BENCH_blocks   = bin/testbed bench-blocks >bin/bench-blocks.json
+BENCH_archive  = hack/archive/peers.sh && bin/testbed bench-archive >bin/bench-archive.json
 .PHONY: bench
-bench: $(if $(filter-out go storage estimate,$(SUITE)),build) ## measure SUITE=go (the default), storage, estimate, hold, marks, resolve, restore, ebs or blocks
+bench: $(if $(filter-out go storage estimate,$(SUITE)),build) ## measure SUITE=go (the default), storage, estimate, hold, marks, resolve, restore, ebs, blocks or archive
 	$(or $(BENCH_$(or $(SUITE),go)),$(error no SUITE=$(SUITE)))
 
 ##@ ship

@@ -1,0 +1,163 @@
+package archivebench
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Tool is a backup program: it makes a repository in a folder, puts a volume's image into it, and gives it back.
+type Tool struct {
+	Name    string
+	Version string // and the settings that matter
+	init    []string
+	backup  []string
+	restore []string
+	env     []string
+}
+
+// The words of a command that stand for the repository's folder, the image to read, and the file to write.
+const (
+	wordRepo  = "{repo}"
+	wordImage = "{image}"
+	wordOut   = "{out}"
+)
+
+const password = "archivebench"
+
+// Restic is the restic of PATH. Its restore writes the file, with its path, below a folder.
+func Restic(ctx context.Context) (Tool, error) {
+	version, err := versionOf(ctx, "restic", "version")
+	return Tool{
+		Name: "restic", Version: version + ", --compression auto",
+		init:    []string{"restic", "init", "--repository-version", "2"},
+		backup:  []string{"restic", "backup", "--compression", "auto", "--quiet", wordImage},
+		restore: []string{"restic", "restore", "latest", "--target", wordOut, "--quiet"},
+		env:     []string{"RESTIC_REPOSITORY=" + wordRepo, "RESTIC_PASSWORD=" + password, "RESTIC_CACHE_DIR=" + wordRepo + ".cache"},
+	}, err
+}
+
+// Borg is the borg of PATH, with chunks of a block's size: for volumes its best.
+func Borg(ctx context.Context) (Tool, error) {
+	version, err := versionOf(ctx, "borg", "--version")
+	return Tool{
+		Name: "borg", Version: version + ", zstd,1, fixed chunks of 512 KiB, repokey-blake2",
+		init: []string{"borg", "init", "--encryption", "repokey-blake2", wordRepo},
+		backup: []string{
+			"borg", "create", "--compression", "zstd,1", "--chunker-params", "fixed,524288", wordRepo + "::a", wordImage,
+		},
+		restore: []string{"sh", "-c", `cd "$1" && exec borg extract "$2"`, "sh", wordOut, wordRepo + "::a"},
+		env: []string{
+			"BORG_PASSPHRASE=" + password, "BORG_BASE_DIR=" + wordRepo + ".cache", "BORG_RELOCATED_REPO_ACCESS_IS_OK=yes",
+		},
+	}, err
+}
+
+// Tisnap is this program's own way, by the commands that the given program has for it.
+func Tisnap(program, level string) Tool {
+	return Tool{
+		Name: "tisnap", Version: "--compression " + level,
+		init:    []string{program, "archive-image", "init", wordRepo},
+		backup:  []string{program, "archive-image", "create", "--compression", level, wordRepo, wordImage},
+		restore: []string{program, "archive-image", "restore", wordRepo, wordOut + "/" + wordImage},
+	}
+}
+
+func versionOf(ctx context.Context, words ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, words[0], words[1:]...).Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w; install it: apt-get install restic borgbackup", words[0], err)
+	}
+	line, _, _ := strings.Cut(string(out), "\n")
+	return strings.TrimSpace(line), nil
+}
+
+// use is what a process took.
+type use struct {
+	seconds float64 // of processors, user and system
+	memory  int64   // peak resident bytes
+	wall    float64 // seconds
+}
+
+// run runs one of the tool's commands, with its words filled in.
+func (t *Tool) run(ctx context.Context, words []string, repo, image, out string) (use, error) {
+	fill := strings.NewReplacer(wordRepo, repo, wordImage, image, wordOut, out)
+	filled := make([]string, len(words))
+	for n, word := range words {
+		filled[n] = fill.Replace(word)
+	}
+	cmd := exec.CommandContext(ctx, filled[0], filled[1:]...)
+	cmd.Env = os.Environ()
+	for _, setting := range t.env {
+		cmd.Env = append(cmd.Env, fill.Replace(setting))
+	}
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return use{}, err
+	}
+	ended := make(chan struct{})
+	memory := watchMemory(cmd.Process.Pid, ended)
+	err := cmd.Wait()
+	close(ended)
+	u := use{memory: <-memory, wall: time.Since(began).Seconds()}
+	if err != nil {
+		return use{}, fmt.Errorf("%s: %w: %s", strings.Join(filled, " "), err, said.String())
+	}
+	u.seconds = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+	return u, nil
+}
+
+// Trial is one backup and restore of an image by a tool.
+type Trial struct {
+	Backup, Restore use
+	Stored          int64 // bytes of the repository's files
+}
+
+// Try backs an image up into a new repository below dir, restores it, compares it, and removes both.
+func (t *Tool) Try(ctx context.Context, dir, image string) (Trial, error) {
+	work, err := os.MkdirTemp(dir, t.Name)
+	if err != nil {
+		return Trial{}, err
+	}
+	defer os.RemoveAll(work) //nolint:errcheck // the folder is a temporary one
+	repo, out := filepath.Join(work, "repo"), filepath.Join(work, "out")
+	if err := os.MkdirAll(filepath.Join(out, filepath.Dir(image)), 0o700); err != nil {
+		return Trial{}, err
+	}
+	var done Trial
+	if _, err := t.run(ctx, t.init, repo, image, out); err != nil {
+		return done, err
+	}
+	if done.Backup, err = t.run(ctx, t.backup, repo, image, out); err != nil {
+		return done, err
+	}
+	if done.Stored, err = stored(repo); err != nil {
+		return done, err
+	}
+	if done.Restore, err = t.run(ctx, t.restore, repo, image, out); err != nil {
+		return done, err
+	}
+	return done, same(image, filepath.Join(out, image))
+}
+
+// stored is how many bytes all files below a folder have.
+func stored(dir string) (sum int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			sum += info.Size()
+		}
+		return err
+	})
+	return sum, err
+}

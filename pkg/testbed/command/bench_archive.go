@@ -1,0 +1,110 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/archive/codec"
+	"github.com/tisnap/tisnap/pkg/testbed/archivebench"
+)
+
+func benchArchiveCommand() *cobra.Command {
+	size, rounds, dir := "1GiB", 3, ""
+	cmd := &cobra.Command{
+		Use:   "bench-archive",
+		Short: "Measure archives of volumes beside restic and borg on the same bytes, as JSON",
+		Long: `Measure archives of volumes beside restic and borg, which must be installed, on the same bytes: a volume
+full of what TiKV writes, one with duplicates, one that nothing compresses, and one of which 5 % changed. Encryption
+is on in all. Figures are medians of rounds in which the programs take turns, of the processor seconds and the peak
+memory of each program's process; each restore is compared byte for byte before its figures count. The result goes to
+stdout as JSON and to stderr as a table, each figure beside what it must reach. The exit status is 1 if one does not.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			bytes, err := humanize.ParseBytes(size)
+			if err != nil || bytes < 1<<20 || bytes > 1<<40 || rounds < 1 {
+				return errors.New("want a --size of 1MiB to 1TiB, and at least one of --rounds")
+			}
+			return benchArchive(cmd.Context(), dir, int64(bytes), rounds, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&size, "size", size, "of each volume")
+	cmd.Flags().IntVar(&rounds, "rounds", rounds, "in which each program backs up and restores each volume once")
+	cmd.Flags().StringVar(&dir, "dir", dir, "folder to work in, with room for six volumes (default: the system's temporary one)")
+	return cmd
+}
+
+func benchArchive(ctx context.Context, dir string, bytes int64, rounds int, stdout, stderr io.Writer) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	result, err := archivebench.Run(ctx, archivebench.Config{
+		Program: program, Dir: dir, Bytes: bytes, Rounds: rounds, Level: codec.Auto,
+		Progress: func(text string) { fmt.Fprintln(stderr, text) },
+	})
+	if err != nil {
+		return err
+	}
+	doc := benchResult{Kind: "ArchiveBenchmark", Go: runtime.Version(), CPUs: runtime.GOMAXPROCS(0), Met: true}
+	for _, f := range result {
+		row := figure{Name: f.Name, Value: f.Value, Unit: f.Unit, AtMost: f.AtMost, AtLeast: f.AtLeast, How: f.How}.judged()
+		fmt.Fprintln(stderr, row)
+		doc.Figures = append(doc.Figures, row)
+		doc.Met = doc.Met && row.Met
+	}
+	out := json.NewEncoder(stdout)
+	out.SetIndent("", "  ")
+	if err := out.Encode(doc); err != nil {
+		return err
+	}
+	if !doc.Met {
+		return errors.New("not all figures are what they must be")
+	}
+	return nil
+}
+
+// archiveImageCommand is what bench-archive measures of tisnap: the archive's engine on one image of a volume, in a
+// process of its own as the other programs are.
+func archiveImageCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "archive-image", Short: "Archive the image of a volume in a folder, for bench-archive", Hidden: true}
+	level, base := string(codec.Auto), ""
+	create := &cobra.Command{
+		Use: "create REPO IMAGE", Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := codec.ParseLevel(level)
+			if err != nil {
+				return err
+			}
+			id := "first"
+			if base != "" {
+				id = "second"
+			}
+			stats, err := archivebench.CreateImage(cmd.Context(), args[0], args[1], id, base, l)
+			fmt.Fprintf(cmd.OutOrStdout(), "%+v\n", stats)
+			return err
+		},
+	}
+	create.Flags().StringVar(&level, "compression", level, "level")
+	create.Flags().StringVar(&base, "base", base, "archive to compare with")
+	id := "first"
+	restore := &cobra.Command{
+		Use: "restore REPO OUT", Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return archivebench.RestoreImage(cmd.Context(), args[0], args[1], id)
+		},
+	}
+	restore.Flags().StringVar(&id, "id", id, "archive")
+	cmd.AddCommand(create, restore, &cobra.Command{
+		Use: "init REPO", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return archivebench.InitImages(cmd.Context(), args[0]) },
+	})
+	return cmd
+}
