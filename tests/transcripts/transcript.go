@@ -64,7 +64,7 @@ var variable = []struct { //nolint:gochecknoglobals // a constant table
 	{regexp.MustCompile(`\b(snap|vol|i)-[0-9a-f]{17}`), "$1-ID"},
 	{regexp.MustCompile(`\b\d{18}\b`), "TS"},
 	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|s|m)\b(\d+s)?`), "TOOK"},
-	{regexp.MustCompile(`<?\b\d+(\.\d+)? ?([kMG]B|%|regions\b)`), "N $2"},
+	{regexp.MustCompile(`<?\b\d+(\.\d+)? ?([kKMGT]i?B|%|regions\b)`), "N $2"},
 	{regexp.MustCompile(`\bstore \d+ storage\.`), "store N storage."},
 	{regexp.MustCompile(`─+`), "─"},
 	{regexp.MustCompile(`  +`), " "},
