@@ -12,7 +12,9 @@ import (
 )
 
 // New creates a repository in a store, with packs of this size and one key slot, which the identity opens.
-func New(ctx context.Context, store objstore.Store, packSize int64) (*repository.Repository, *age.X25519Identity, error) {
+func New(
+	ctx context.Context, store objstore.Store, packSize int64,
+) (*repository.Repository, *age.X25519Identity, error) {
 	owner, err := age.GenerateX25519Identity()
 	if err != nil {
 		return nil, nil, err

@@ -34,8 +34,8 @@ func AllData() []Data {
 }
 
 // writeTiKV writes what a TiKV store's volume is full of: tables of an LSM tree whose blocks of rows are compressed as
-// TiKV's defaults do it, none in the upper levels, then a fast codec (LZ4 there, Snappy here), then zstd; between them
-// logs of what was written, compressed by the fast codec; a tenth is zeros, as of a file system that is not full.
+// TiKV's defaults do it, none in the upper levels, then a fast codec (LZ4 there, Snappy here), then zstd. A tenth is
+// zeros, as of a file system that is not full.
 func writeTiKV(w io.Writer, bytes int64) error {
 	random := rand.New(newRandom(1))
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
@@ -47,7 +47,7 @@ func writeTiKV(w io.Writer, bytes int64) error {
 		shrink := func(rows []byte) []byte { return s2.EncodeSnappy(nil, rows) }
 		switch kind := random.IntN(100); {
 		case kind < 10:
-			if err := out.write(make([]byte, min(tableBytes/8, bytes-out.n))); err != nil {
+			if err := out.write(make([]byte, min(tableBytes, bytes-out.n))); err != nil {
 				return err
 			}
 			continue
