@@ -18,7 +18,7 @@ func (r *run) load(ctx context.Context, s *phase.Scope) error {
 	}
 	if operator := m.Kubernetes.Operator(); operator != "" {
 		return failure.New(failure.Unready, "load backup", string(m.ID),
-			"its cluster is of TiDB Operator %s, which this version backs up but does not restore", operator).
+			"its cluster is of TiDB Operator %s, which this version does not restore", operator).
 			WithHint("keep the backup, and restore it by a later version of tisnap: see its CHANGELOG.md")
 	}
 	elsewhere, err := m.Elsewhere()
