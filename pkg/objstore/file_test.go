@@ -85,3 +85,29 @@ func TestFile_RootIsAFile_IsUsage(t *testing.T) {
 	_, err := open(t, "file://"+path, objstore.Config{}).Create(t.Context(), "a", nil)
 	require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
 }
+
+// A large file's version is not of its content, and still distinguishes two contents.
+func TestFile_LargeObject_HasOneVersionUntilItIsReplaced(t *testing.T) {
+	t.Parallel()
+	store, root := openFile(t)
+	body := make([]byte, 9<<20)
+	old, err := store.Create(t.Context(), "packs/a", body)
+	require.NoError(t, err)
+	got, version, err := store.Get(t.Context(), "packs/a")
+	require.NoError(t, err)
+	require.Equal(t, old, version)
+	require.Len(t, got, len(body))
+	listed, err := store.List(t.Context(), "packs/")
+	require.NoError(t, err)
+	require.Equal(t, old, listed[0].Version)
+	require.EqualValues(t, len(body), listed[0].Size)
+
+	later := time.Now().Add(time.Hour) // as of another write, whatever the file system's resolution
+	require.NoError(t, os.Chtimes(filepath.Join(root, "packs", "a"), later, later))
+	_, err = store.Replace(t.Context(), "packs/a", body, old)
+	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
+	require.True(t, failure.Is(store.DeleteVersion(t.Context(), "packs/a", old), failure.Conflict))
+	_, version, err = store.Get(t.Context(), "packs/a")
+	require.NoError(t, err)
+	require.NoError(t, store.DeleteVersion(t.Context(), "packs/a", version))
+}
