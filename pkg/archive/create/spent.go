@@ -23,18 +23,6 @@ func (s *Spent) add(o Spent) {
 	s.StoredBytes += o.StoredBytes
 }
 
-// AWS's list prices in us-east-1, in dollars a request.
-const (
-	priceList = 0.0006 / 1000
-	priceRead = 0.003 / 1000
-	pricePut  = 0.005 / 1000 // of S3
-)
-
-// Dollars is what the requests cost by the prices of us-east-1, without storage and traffic.
-func (s *Spent) Dollars() float64 {
-	return float64(s.Lists)*priceList + float64(s.Reads)*priceRead + float64(s.Packs)*pricePut
-}
-
 // Volume is what was done for one volume.
 type Volume struct {
 	Store    cluster.StoreID    `json:"store"`

@@ -2,7 +2,6 @@ package repository
 
 import (
 	"context"
-	"io"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -42,23 +41,6 @@ func (r *Repository) contents(ctx context.Context, name format.PackName) (*forma
 	if err != nil || len(objects) == 0 {
 		return nil, failure.Annotate(err, "find pack", name.String())
 	}
-	c, err := format.ReadPack(packObject{ctx, r, name}, objects[0].Size, r.keys, name)
+	c, err := r.Contents(ctx, name, objects[0].Size)
 	return &c, err
 }
-
-// packObject reads a stored pack in ranges.
-type packObject struct {
-	ctx  context.Context //nolint:containedctx // io.ReaderAt takes none; of one call of contents
-	r    *Repository
-	name format.PackName
-}
-
-func (p packObject) ReadAt(into []byte, at int64) (int, error) {
-	got, err := p.r.store.GetRange(p.ctx, p.name.Path(), at, int64(len(into)))
-	if err != nil {
-		return 0, err
-	}
-	return copy(into, got), nil
-}
-
-var _ io.ReaderAt = packObject{}

@@ -33,7 +33,7 @@ func (l *lab) flip(t *testing.T, v format.Volume, index int) {
 
 func TestStream_IsTheVolumeInItsOrder(t *testing.T) {
 	t.Parallel()
-	for _, blocks := range []int{0, 63, 64, 200} {
+	for _, blocks := range []int{0, 63, 64, 140} {
 		l := newLab(t)
 		data := content(1, blocks)
 		v, _, err := l.archive(t, image(data), volume.Base{}, nil)
@@ -48,7 +48,7 @@ func TestStream_IsTheVolumeInItsOrder(t *testing.T) {
 func TestStream_DamagedBlock_EndsBeforeIt(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	data := content(1, 200)
+	data := content(1, 140)
 	v, _, err := l.archive(t, image(data), volume.Base{}, nil)
 	require.NoError(t, err)
 	l.flip(t, v, 130)
@@ -70,7 +70,7 @@ func (full) WriteAt([]byte, int64) (int, error) { return 0, errFull }
 func TestStreamAndRestore_TargetFails_End(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	v, _, err := l.archive(t, image(content(1, 200)), volume.Base{}, nil)
+	v, _, err := l.archive(t, image(content(1, 140)), volume.Base{}, nil)
 	require.NoError(t, err)
 	require.ErrorIs(t, volume.Stream(t.Context(), l.Repository, v, full{}, 3), errFull)
 	require.ErrorIs(t, volume.Restore(t.Context(), l.Repository, v, &volume.Image{To: full{}}, 3), errFull)
