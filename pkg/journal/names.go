@@ -55,7 +55,7 @@ const (
 	IntentCreateVolumes   = "create-volumes"
 	IntentFastRestore     = "enable-fast-restore" // data: FastRestore
 	IntentLeaveRecovery   = "leave-recovery"      // of a restore or resolve: its data are resolved; data: LeftRecovery
-	IntentPacks           = "write-packs"         // of an archive; data: Packs
+	IntentPacks           = "write-packs"         // of an archive; data: the seed of their names
 )
 
 // Names of results: the outcome of an effect.
@@ -70,7 +70,8 @@ const (
 	ResultFastRestoreEnded = "fast-restore-disabled"
 	// ResultServes, of a restore: users may use the cluster, so that its volumes hold live data.
 	ResultServes = "serves"
-	// ResultSegment, of an archive: all packs that hold the segment's blocks are stored; data: ArchivedSegment
+	// ResultSegment, of an archive: all packs that hold the segment's blocks are stored; data: its name and
+	// what was read for it
 	ResultSegment = "segment"
 	ResultAhead   = "ahead" // of StepFindAhead; data: the replicas that are ahead of their own logs
 	// ResultExpected, of the checks: how long the run should take, as announced; data: the report's field.

@@ -134,13 +134,13 @@ func (r *Runner) Execute(ctx context.Context, book Book) (Outcome, error) {
 	r.outcome.FailedAttempts, r.outcome.LostLock = engine.FailedAttempts(), r.fence.Loss() != nil
 	r.outcome.Journalled = engine.Journalled()
 	if err != nil && book.Resume != nil && book.Resume.Keeps {
-		err = errors.Join(err, r.letGo(ctx))
+		err = errors.Join(err, r.freeLock(ctx))
 	}
 	return r.outcome, err
 }
 
-// letGo frees the lock of a run that stays unfinished, so that the next process of it need not wait.
-func (r *Runner) letGo(ctx context.Context) error {
+// freeLock frees the lock of a run that stays unfinished, so that the next process of it need not wait.
+func (r *Runner) freeLock(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockAnswer)
 	defer cancel()
 	return failure.Annotate(r.release(ctx, nil), "free lock", r.cfg.Cluster.String())
