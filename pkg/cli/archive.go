@@ -11,7 +11,9 @@ func (a *app) archiveCommand() *cobra.Command {
 
 An archive has the blocks of a backup's volumes, compressed and encrypted, in a repository: a
 prefix in S3-compatible storage, or a folder. A repository is unlocked by an age identity or a
-passphrase. Whoever loses all of its keys has lost its archives.`,
+passphrase. Whoever loses all of its keys has lost its archives.
+
+This version makes no archives yet: it reads, verifies and restores them.`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -70,25 +70,23 @@ func (a *app) archiveCat(ctx context.Context, repo *repoFlags, ref, name, to str
 		return failure.New(failure.Usage, "write volume", name, "standard output is a terminal").
 			WithHint("redirect it, or give --to FILE")
 	}
-	r, done, err := a.openRepository(ctx, repo)
+	found, done, err := a.openArchive(ctx, repo, ref)
 	if err != nil {
 		return err
 	}
 	defer done()
-	id, found, err := r.Find(ctx, ref)
+	store, v, err := findVolume(found.archive, name)
 	if err != nil {
-		return err
-	}
-	store, v, err := findVolume(found, name)
-	if err != nil {
-		return failure.Annotate(err, "find volume", id)
+		return failure.Annotate(err, "find volume", found.id)
 	}
 	s, err := a.session()
 	if err != nil {
 		return err
 	}
 	defer s.end()
-	w := &volumeWriter{repository: r, volume: v, progress: s.progress, name: fmt.Sprintf("store %d %s", store, v.Role)}
+	w := &volumeWriter{
+		repository: found.Repository, volume: v, progress: s.progress, name: fmt.Sprintf("store %d %s", store, v.Role),
+	}
 	if to == "-" {
 		return w.stream(ctx, a.streams.Out)
 	}
@@ -97,7 +95,7 @@ func (a *app) archiveCat(ctx context.Context, repo *repoFlags, ref, name, to str
 	}
 	s.end()
 	return a.print(&volumeDoc{
-		header: newHeader("ArchivedVolume"), Archive: id, archiveVolume: describeVolume(store, v), To: to,
+		header: newHeader("ArchivedVolume"), Archive: found.id, archiveVolume: describeVolume(store, v), To: to,
 	})
 }
 

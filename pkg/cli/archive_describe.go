@@ -64,20 +64,18 @@ latest. Nothing is changed.`,
 }
 
 func (a *app) archiveDescribe(ctx context.Context, repo *repoFlags, ref string) (*archiveDoc, error) {
-	r, done, err := a.openRepository(ctx, repo)
+	found, done, err := a.openArchive(ctx, repo, ref)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	id, found, err := r.Find(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
 	doc := &archiveDoc{
-		header: newHeader("Archive"), Repository: r.ID().String(), ID: id, archiveSummary: *summary(found),
-		Manifest: manifestOutput{found.Manifest.SHA256.String(), len(found.Manifest.Data)}, Items: []archiveVolume{},
+		header: newHeader("Archive"), Repository: found.ID().String(), ID: found.id,
+		archiveSummary: *summary(found.archive),
+		Manifest:       manifestOutput{found.archive.Manifest.SHA256.String(), len(found.archive.Manifest.Data)},
+		Items:          []archiveVolume{},
 	}
-	for _, s := range found.Stores {
+	for _, s := range found.archive.Stores {
 		for _, v := range s.Volumes {
 			doc.Items = append(doc.Items, describeVolume(s.ID, v))
 		}

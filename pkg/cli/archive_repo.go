@@ -56,6 +56,28 @@ func (a *app) openRepository(ctx context.Context, f *repoFlags) (r *repository.R
 	return r, done, nil
 }
 
+// readArchive is an archive, and the repository that it is in.
+type readArchive struct {
+	*repository.Repository
+	id      string
+	archive *format.Archive
+}
+
+// openArchive unlocks the repository of the flags, and reads the archive that a reference means. done closes the
+// connection.
+func (a *app) openArchive(ctx context.Context, f *repoFlags, ref string) (found readArchive, done func(), err error) {
+	r, done, err := a.openRepository(ctx, f)
+	if err != nil {
+		return found, nil, err
+	}
+	found.Repository = r
+	if found.id, found.archive, err = r.Find(ctx, ref); err != nil {
+		done()
+		return found, nil, err
+	}
+	return found, done, nil
+}
+
 // openRepoStore connects to the storage of the repository.
 func (a *app) openRepoStore(ctx context.Context, f *repoFlags) (store objstore.Store, done func(), err error) {
 	if f.url == "" {

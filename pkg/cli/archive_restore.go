@@ -87,28 +87,22 @@ the blocks, the other volumes are written, and the exit code is 10.`,
 func (a *app) archiveRestore(
 	ctx context.Context, repo *repoFlags, ref, dir string, snapshots snapshotFlags,
 ) error {
-	r, done, err := a.openRepository(ctx, repo)
+	found, done, err := a.openArchive(ctx, repo, ref)
 	if err != nil {
 		return err
 	}
 	defer done()
-	id, found, err := r.Find(ctx, ref)
-	if err != nil {
-		return err
-	}
 	if snapshots.on {
-		return a.archiveSnapshots(ctx, r, id, found, snapshots)
+		return a.archiveSnapshots(ctx, found, snapshots)
 	}
-	return a.archiveImages(ctx, r, id, found, dir)
+	return a.archiveImages(ctx, found, dir)
 }
 
-func (a *app) archiveImages(
-	ctx context.Context, r *repository.Repository, id string, found *format.Archive, dir string,
-) error {
+func (a *app) archiveImages(ctx context.Context, found readArchive, dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return failure.Wrap(err, failure.Usage, "create folder", dir)
 	}
-	if err := writeManifest(filepath.Join(dir, "manifest.json"), found.Manifest.Data); err != nil {
+	if err := writeManifest(filepath.Join(dir, "manifest.json"), found.archive.Manifest.Data); err != nil {
 		return err
 	}
 	s, err := a.session()
@@ -116,12 +110,13 @@ func (a *app) archiveImages(
 		return err
 	}
 	defer s.end()
-	doc := &archiveRestoreDoc{header: newHeader("ArchiveRestore"), Archive: id, Items: []restoredImage{}}
+	doc := &archiveRestoreDoc{header: newHeader("ArchiveRestore"), Archive: found.id, Items: []restoredImage{}}
 	var failed []error
-	for _, store := range found.Stores {
+	for _, store := range found.archive.Stores {
 		for _, v := range store.Volumes {
 			w := &volumeWriter{
-				repository: r, volume: v, progress: s.progress, name: fmt.Sprintf("store %d %s", store.ID, v.Role),
+				repository: found.Repository, volume: v, progress: s.progress,
+				name: fmt.Sprintf("store %d %s", store.ID, v.Role),
 			}
 			image, err := w.image(ctx, dir, store.ID)
 			doc.Items = append(doc.Items, image)

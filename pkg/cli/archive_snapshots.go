@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
-	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/archive/snapshot"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -28,6 +27,8 @@ const (
 	snapshotReads   = 4
 	// snapshotTimeout is how long a snapshot waits for its next block, and so for the command that resumes.
 	snapshotTimeout = 24 * time.Hour
+	// completeTimeout is how long EBS may take to complete a snapshot that has all blocks: AWS documents no bound.
+	completeTimeout = 6 * time.Hour
 )
 
 // archiveSnapshotsDoc is the output of `tisnap archive restore --to-snapshots`.
@@ -80,18 +81,14 @@ func (c *connections) ebsDirect(ctx context.Context) (*ebsdirect.Client, error) 
 
 // snapshotMaker makes the snapshots of one archive.
 type snapshotMaker struct {
-	repository *repository.Repository
-	direct     ebsdirect.Target
-	ec2        ebs.Snapshots
-	id         string // of the archive
-	archive    *format.Archive
-	flags      snapshotFlags
-	sources    map[cluster.SnapshotID]manifest.Snapshot
+	readArchive
+	direct  ebsdirect.Target
+	ec2     ebs.Snapshots
+	flags   snapshotFlags
+	sources map[cluster.SnapshotID]manifest.Snapshot
 }
 
-func (a *app) archiveSnapshots(
-	ctx context.Context, r *repository.Repository, id string, found *format.Archive, f snapshotFlags,
-) error {
+func (a *app) archiveSnapshots(ctx context.Context, found readArchive, f snapshotFlags) error {
 	s, err := a.session()
 	if err != nil {
 		return err
@@ -102,15 +99,15 @@ func (a *app) archiveSnapshots(
 		return err
 	}
 	defer c.close()
-	m := &snapshotMaker{repository: r, id: id, archive: found, flags: f, sources: sourcesOf(found)}
+	m := &snapshotMaker{readArchive: found, flags: f, sources: sourcesOf(found.archive)}
 	if m.direct, err = c.ebsDirect(ctx); err != nil {
 		return err
 	}
 	if m.ec2, err = c.ebs(ctx); err != nil {
 		return err
 	}
-	doc := &archiveSnapshotsDoc{header: newHeader("ArchiveSnapshots"), Archive: id, Items: []restoredSnapshot{}}
-	err = showBytes(s.progress, "snapshots", summary(found).Data, func(add func(int64)) (err error) {
+	doc := &archiveSnapshotsDoc{header: newHeader("ArchiveSnapshots"), Archive: found.id, Items: []restoredSnapshot{}}
+	err = showBytes(s.progress, "snapshots", summary(found.archive).Data, func(add func(int64)) (err error) {
 		doc.Items, err = m.make(ctx, add)
 		return err
 	})
@@ -142,7 +139,7 @@ func (m *snapshotMaker) make(ctx context.Context, add func(bytes int64)) ([]rest
 		}
 	}
 	err := parallel.Each(ctx, snapshotsAtOnce, volumes, func(ctx context.Context, i int, v format.Volume) (err error) {
-		items[i].Snapshot, err = snapshot.Restore(ctx, m.direct, m.ec2, m.repository, v,
+		items[i].Snapshot, err = snapshot.Restore(ctx, m.direct, m.ec2, m.Repository, v,
 			m.describe(items[i].Store, v), snapshotReads, add)
 		if err == nil {
 			err = m.await(ctx, items[i].Snapshot)
@@ -158,7 +155,7 @@ func (m *snapshotMaker) make(ctx context.Context, add func(bytes int64)) ([]rest
 // describe is the snapshot of a volume. Its token is of the repository, the archive and the run: the same command finds
 // what an earlier process made. It carries no run, so that gc leaves it.
 func (m *snapshotMaker) describe(store uint64, v format.Volume) ebsdirect.NewSnapshot {
-	run := fmt.Sprintf("%s/%s/%s", m.repository.ID(), m.id, m.flags.run)
+	run := fmt.Sprintf("%s/%s/%s", m.ID(), m.id, m.flags.run)
 	tags := ebs.Tags{
 		ebs.TagArchive: m.id, ebs.TagBackup: m.archive.Backup, ebs.TagStore: fmt.Sprint(store), ebs.TagRole: v.Role,
 	}
@@ -176,8 +173,10 @@ func (m *snapshotMaker) describe(store uint64, v format.Volume) ebsdirect.NewSna
 	}
 }
 
-// await waits until a snapshot is completed.
+// await waits until a snapshot is completed, for completeTimeout at most: the same command waits on.
 func (m *snapshotMaker) await(ctx context.Context, id cluster.SnapshotID) error {
+	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
+	defer cancel()
 	return wait.Until(ctx, wait.Growing(time.Second, 30*time.Second), func() (bool, error) {
 		found, err := m.ec2.DescribeSnapshots(ctx, []cluster.SnapshotID{id})
 		switch {

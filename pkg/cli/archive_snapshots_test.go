@@ -17,8 +17,8 @@ func TestArchiveSnapshots_Describe(t *testing.T) {
 	t.Parallel()
 	l := newArchiveLab(t)
 	m := &snapshotMaker{
-		repository: l.open(t), id: "one", archive: anArchive("nightly", 1),
-		sources: map[cluster.SnapshotID]manifest.Snapshot{"snap-1": {Volume: "vol-1", Encrypted: true}},
+		readArchive: readArchive{l.open(t), "one", anArchive("nightly", 1)},
+		sources:     map[cluster.SnapshotID]manifest.Snapshot{"snap-1": {Volume: "vol-1", Encrypted: true}},
 	}
 	secret := m.describe(4, format.Volume{Role: "data", Source: "snap-1"})
 	require.True(t, secret.Encrypted)
