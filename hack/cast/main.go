@@ -5,6 +5,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -43,11 +44,18 @@ func run(file string, args []string) error {
 	}
 	start := time.Now()
 	var lines []line
-	for s := bufio.NewScanner(out); s.Scan(); {
+	s := bufio.NewScanner(out)
+	for s.Scan() {
 		lines = append(lines, line{s.Text(), time.Since(start)})
 	}
-	if err := cmd.Wait(); err != nil {
+	if s.Err() != nil {
+		_ = cmd.Process.Kill() // its output is not read any more
+	}
+	if err := errors.Join(s.Err(), cmd.Wait()); err != nil {
 		return err
+	}
+	if len(lines) == 0 {
+		return errors.New("it printed nothing")
 	}
 	var b strings.Builder
 	draw(&b, shorten(lines, longest))
