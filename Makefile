@@ -109,6 +109,10 @@ test-alerts: ## check the alerts of manifests/monitoring by promtool, with their
 test-archive-reader: ## read what the archive's codecs write by a reader in Python, whose one package the first run installs
 	GO=$(GO) hack/archive/reader.sh
 
+.PHONY: test-ext4
+test-ext4: ## test what finds the free blocks of ext4 against e2fsprogs, which the first run installs
+	GO=$(GO) hack/archive/ext4.sh
+
 .PHONY: test-page
 test-page: ## open the exporter's page and the reports in Chromium, which the first run installs; TISNAP_TEST_PICTURES=DIR saves what it sees
 	hack/page/check.sh

@@ -30,7 +30,7 @@ func layers() [][]string {
 		{"cluster", "parallel", "outbound", "tracing", "sdkhttp", "fenced", "saturate"},
 		{"reach"},
 		{"archive/codec"},
-		{"archive/format"},
+		{"archive/format", "archive/ext4"},
 		{"retention"},
 		{"standin/disk", "standin/fault", "standin/timescale"},
 		{"manifest"},

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Runs the tests of pkg/archive/ext4 with e2fsprogs, which it installs if it is not there.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+export PATH="$PATH:/usr/sbin:/sbin"
+missing=()
+command -v debugfs >/dev/null || missing+=(e2fsprogs)
+if [ "${#missing[@]}" -gt 0 ]; then
+  echo "install ${missing[*]}"
+  apt-get update -q >/dev/null
+  DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}" >/dev/null
+fi
+TISNAP_TEST_EXT4=1 "${GO:-go}" test -count=1 -timeout=5m ./pkg/archive/ext4
