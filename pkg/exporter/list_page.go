@@ -41,6 +41,10 @@ func (x *Exporter) listPage(r *http.Request, s *fleet.State) (content, error) {
 		nodes = append(nodes, x.cards(s))
 	}
 	nodes = append(nodes, h.H2(g.Attr("class", "title"), g.Text(counted(len(found), question))))
+	if len(found) == 0 && question != "" {
+		nodes = append(nodes, h.P(g.Textf("No backup has %q in its name, cluster, run or state. ", question),
+			link("/", "Show all")))
+	}
 	if len(found) > 0 {
 		nodes = append(nodes, table(s, found[(number-1)*maxRows:min(number*maxRows, len(found))]))
 	}
@@ -53,7 +57,7 @@ func counted(n int, question string) string {
 	case n == 0 && question == "":
 		return "No backups yet"
 	case n == 0:
-		return "Nothing found"
+		return "No backup found"
 	case n == 1:
 		return "1 backup"
 	}
@@ -146,6 +150,7 @@ func underWay(c *fleet.Cluster) g.Node {
 	return h.P(g.Text(short(owner.Command)+" running: "), runLink(string(owner.Run)))
 }
 
+// table begins with what an emergency asks for: a phone shows the first three columns.
 func table(s *fleet.State, entries []catalog.Entry) g.Node {
 	rows := g.Group{}
 	for i := range entries {
@@ -164,12 +169,14 @@ func table(s *fleet.State, entries []catalog.Entry) g.Node {
 			}
 		}
 		rows = append(rows,
-			h.Tr(h.Th(h.Scope("row"), backupLink(string(e.ID))), h.Td(g.Text(short(of))), h.Td(stateBadge(e.State)),
-				num(age(e.CreatedAt, s.Read)), num(size), num(strconv.Itoa(e.Snapshots)), num(hold), num(took)))
+			h.Tr(h.Th(h.Scope("row"), backupLink(string(e.ID))), h.Td(stateBadge(e.State)),
+				num(age(e.CreatedAt, s.Read)), h.Td(g.Text(short(of))), num(size),
+				num(strconv.Itoa(e.Snapshots)), num(hold), num(took)))
 	}
 	return scroll("Backups",
-		h.Table(h.THead(h.Tr(column("backup", ""), column("cluster", ""), column("state", ""), column("age", "num"),
-			column("size", "num"), column("snapshots", "num"), column("hold", "num"), column("took", "num"))),
+		h.Table(h.THead(h.Tr(column("backup", ""), column("state", ""), column("age", "num"),
+			column("cluster", ""), column("size", "num"), column("snapshots", "num"), column("hold", "num"),
+			column("took", "num"))),
 			h.TBody(rows)))
 }
 
@@ -214,9 +221,9 @@ func restores(s *fleet.State, question string) g.Node {
 			outcome = badge(short(string(r.Outcome)), "bad")
 		}
 		rows = append(rows,
-			h.Tr(h.Th(h.Scope("row"), runLink(string(r.Run))), h.Td(g.Text(short(string(r.Operation)))),
-				h.Td(g.Text(short(r.Cluster.String()))), h.Td(backupLink(string(r.Backup))), h.Td(outcome),
-				num(age(r.Finished, s.Read)+" ago"), num(report.Duration(r.Seconds))))
+			h.Tr(h.Th(h.Scope("row"), runLink(string(r.Run))), h.Td(outcome), num(age(r.Finished, s.Read)+" ago"),
+				h.Td(g.Text(short(string(r.Operation)))), h.Td(g.Text(short(r.Cluster.String()))),
+				h.Td(backupLink(string(r.Backup))), num(report.Duration(r.Seconds))))
 	}
 	if len(rows) == 0 {
 		return nil
@@ -224,8 +231,8 @@ func restores(s *fleet.State, question string) g.Node {
 	return h.Section(h.Aria("label", "Restores"), h.H2(h.Class("title"), g.Text("Recent restores")),
 		scroll("Restores",
 			h.Table(h.THead(
-				h.Tr(column("run", ""), column("operation", ""), column("into", ""), column("backup", ""),
-					column("state", ""), column("ended", "num"), column("took", "num"))), h.TBody(rows))))
+				h.Tr(column("run", ""), column("state", ""), column("ended", "num"), column("operation", ""),
+					column("into", ""), column("backup", ""), column("took", "num"))), h.TBody(rows))))
 }
 
 // failures are the most recent failed runs: they have no backup in the list.
@@ -238,9 +245,9 @@ func failures(s *fleet.State, question string) g.Node {
 			continue
 		}
 		rows = append(rows,
-			h.Tr(h.Th(h.Scope("row"), runLink(string(r.Run))), h.Td(g.Text(short(string(r.Operation)))),
-				h.Td(g.Text(short(r.Cluster.String()))),
-				h.Td(badge(r.ErrorKind, "bad")), num(age(r.Finished, s.Read)+" ago"), num(report.Duration(r.Seconds))))
+			h.Tr(h.Th(h.Scope("row"), runLink(string(r.Run))), h.Td(badge(r.ErrorKind, "bad")),
+				num(age(r.Finished, s.Read)+" ago"), h.Td(g.Text(short(string(r.Operation)))),
+				h.Td(g.Text(short(r.Cluster.String()))), num(report.Duration(r.Seconds))))
 	}
 	if len(rows) == 0 {
 		return nil
@@ -248,6 +255,6 @@ func failures(s *fleet.State, question string) g.Node {
 	return h.Section(h.Aria("label", "Failed runs"), h.H2(h.Class("title"), g.Text("Recent failed runs")),
 		scroll("Failed runs",
 			h.Table(h.THead(
-				h.Tr(column("run", ""), column("operation", ""), column("cluster", ""), column("kind", ""),
-					column("ended", "num"), column("took", "num"))), h.TBody(rows))))
+				h.Tr(column("run", ""), column("kind", ""), column("ended", "num"), column("operation", ""),
+					column("cluster", ""), column("took", "num"))), h.TBody(rows))))
 }

@@ -27,7 +27,7 @@ func TestPage_ListsSearchesAndFollows(t *testing.T) {
 	for path, want := range map[string][]string{
 		"/":                              {"41 backups", "tidb/prod", "held, no live run", "Recent failed runs", "backup running", "The target of a restore", "<svg", "Recent restores", "dr/copy"},
 		"/?q=ORDERS":                     {"1 backup<", "orders-1"},
-		"/?q=nothing-like-this":          {"Nothing found"},
+		"/?q=nothing-like-this":          {"No backup found", "nothing-like-this", `href="/"`},
 		"/?page=99":                      {"41 backups"},
 		"/backups/orders-1":              {"backup orders-1 of tidb/orders", "sealed", "Timeline"},
 		"/runs/20261122t100000-11fe11fe": {"backup of tidb/prod", "hold-gc", "running", "live.js", `data-from="/live/20261122t100000-11fe11fe"`},

@@ -197,7 +197,9 @@ func progress(lock *fleet.Lock, records []phase.Record, now time.Time) g.Node {
 		}
 	}
 	phases, rows := underway.Phases(journal.Operation(lock.Operation())), g.Group{}
-	for _, s := range steps(records) {
+	all := steps(records)
+	failed := slices.ContainsFunc(all, func(s stepState) bool { return s.err != "" })
+	for _, s := range all {
 		end, class := s.end, ""
 		if end.IsZero() {
 			end, class = now, "now"
@@ -205,15 +207,16 @@ func progress(lock *fleet.Lock, records []phase.Record, now time.Time) g.Node {
 		rows = append(rows,
 			h.Tr(h.Class(class), h.Td(g.Text(phases[s.name])), h.Th(h.Scope("row"), g.Text(short(s.name))),
 				h.Td(stepBadge(s.outcome)),
-				h.Td(g.Text(when(s.begin))), num(report.Duration(end.Sub(s.begin).Seconds())), h.Td(g.Text(s.err))))
+				num("+"+report.Duration(max(0, s.begin.Sub(lock.Record.AcquiredAt).Seconds()))),
+				num(report.Duration(end.Sub(s.begin).Seconds())), g.If(failed, h.Td(h.Class("why"), g.Text(s.err)))))
 	}
 	return g.Group{
 		h.P(status), h.Dl(h.Class("facts"), facts),
 		scroll("Steps of the run",
 			h.Table(h.Class("steps"),
 				h.THead(
-					h.Tr(column("phase", ""), column("step", ""), column("state", ""), column("began", ""),
-						column("took", "num"), column("why", ""))), h.TBody(rows))),
+					h.Tr(column("phase", ""), column("step", ""), column("state", ""), column("began", "num"),
+						column("took", "num"), g.If(failed, column("why", "")))), h.TBody(rows))),
 	}
 }
 

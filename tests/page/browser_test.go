@@ -24,6 +24,12 @@ import (
 // deadline bounds all that one test does in the browser.
 const deadline = 5 * time.Minute
 
+// Widths of what is seen of a page.
+const (
+	desk  = 1280
+	phone = 390
+)
+
 // browser is the one that all tests open their tabs in. Names of other machines have no address in it.
 var browser context.Context
 
@@ -67,7 +73,7 @@ func newTab(t *testing.T) *tab {
 	require.NoError(t, err)
 	_, err = chromedp.Call(ctx, log.Enable, cdp.Empty{})
 	require.NoError(t, err)
-	b.size(1280, 900)
+	b.size(desk, 900)
 	return b
 }
 
@@ -133,6 +139,18 @@ func (b *tab) picture(name string) {
 	require.NoError(b.t, err)
 	require.NoError(b.t, os.MkdirAll(folder, 0o750))
 	require.NoError(b.t, os.WriteFile(filepath.Join(folder, name+".png"), image, 0o600))
+}
+
+// pictures saves what the page looks like on a desk and on a phone, in both themes.
+func (b *tab) pictures(name string) {
+	b.t.Helper()
+	for device, width := range map[string]int64{"": desk, "-phone": phone} {
+		b.size(width, 900)
+		for _, theme := range []string{"light", "dark"} {
+			b.theme(theme, "screen")
+			b.picture(name + device + "-" + theme)
+		}
+	}
 }
 
 // level checks that the text of a badge in a table stands on the line of its row.

@@ -42,22 +42,26 @@ func served(t *testing.T) (string, objstore.Store) {
 
 func TestPage_InABrowser(t *testing.T) {
 	t.Parallel()
+	const list, live = "list", "live"
 	url, _ := served(t)
 	for name, path := range map[string]string{
-		"list": "/", "nothing-found": "/?q=nothing-like-this", "backup": "/backups/orders-1", "failed-run": "/runs/" + badRun, "live": "/runs/" + liveRun,
+		list: "/", "nothing-found": "/?q=nothing-like-this", "backup": "/backups/orders-1", "failed-run": "/runs/" + badRun, live: "/runs/" + liveRun,
 		"not-found": "/backups/none",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newTab(t)
 			b.open(url + path)
-			fits(b)
+			legible(b)
+			switch name {
+			case list:
+				seen(b, `[aria-label="Backups"]`, "th", ".badge", "td:nth-child(3)") // its name, state and age
+			case live:
+				seen(b, ".steps", "th", ".badge", ".num:last-child") // the step, its state, and how long it took
+			}
 			level(b)
 			b.accessible()
-			for _, theme := range []string{"light", "dark"} {
-				b.theme(theme, "screen")
-				b.picture("page-" + name + "-" + theme)
-			}
+			b.pictures("page-" + name)
 			if name == "not-found" {
 				b.forget(fmt.Sprintf("Failed to load resource: the server responded with a status of %d (%s)", http.StatusNotFound, http.StatusText(http.StatusNotFound)))
 			}
@@ -92,7 +96,8 @@ func TestPage_ByKeyboard(t *testing.T) {
 	}
 	b.do(chromedp.KeyEvent("orders"))
 	b.do(chromedp.KeyEvent(kb.Enter))
-	b.do(chromedp.WaitVisible(chromedp.CSS(`a[href="/backups/orders-1"]`)))
+	// Only the page of the result has the words in its markup; the link is on the page that is left, too.
+	b.do(chromedp.WaitVisible(chromedp.CSS(`#q[value="orders"]`)), chromedp.WaitVisible(chromedp.CSS(`a[href="/backups/orders-1"]`)))
 	require.Contains(t, eval[string](b, `location.search`), "q=orders")
 	require.Equal(t, "orders", eval[string](b, `document.getElementById("q").value`))
 	for _, s := range focused(b) {

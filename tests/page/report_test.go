@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,12 +53,10 @@ func TestReport_InABrowser(t *testing.T) {
 			b.open(url)
 			require.Equal(t, len(reports), eval[int](b, `document.querySelectorAll("article").length`))
 			barsAddUp(b, reports)
-			fits(b)
+			seen(b, ".gantt", "th", "td:nth-child(3)", "td:nth-child(4)") // the time and its share
+			legible(b)
 			b.accessible()
-			for _, theme := range []string{"light", "dark"} {
-				b.theme(theme, "screen")
-				b.picture("report-" + name + "-" + theme)
-			}
+			b.pictures("report-" + name)
 			b.stayed(url)
 		})
 	}
@@ -89,9 +88,44 @@ func barsAddUp(b *tab, reports []*report.Report) {
 // fits checks that nothing but a table's own region has to be scrolled sideways, on a desk and on a phone.
 func fits(b *tab) {
 	b.t.Helper()
-	for _, width := range []int64{390, 1280} {
+	for _, width := range []int64{phone, desk} {
 		b.size(width, 900)
 		require.LessOrEqual(b.t, eval[int64](b, `document.documentElement.scrollWidth`), width)
+	}
+}
+
+// legible checks that the page fits, and that no word is broken in its middle for lack of width.
+func legible(b *tab) {
+	b.t.Helper()
+	fits(b)
+	for _, width := range []int64{desk, phone} {
+		b.size(width, 900)
+		require.Empty(b.t, eval[[]string](b, broken), "words that have a part on the next line, %d pixels wide", width)
+	}
+}
+
+// broken lists the words, of a length that fits everywhere, that begin on one line and end on another.
+const broken = `(() => {
+	const found = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), range = document.createRange();
+	while (texts.nextNode()) {
+		for (const word of texts.currentNode.data.matchAll(/(?<![\p{L}\p{N}])[\p{L}\p{N}.:%]{2,14}/gu)) {
+			if (/[\p{L}\p{N}]/u.test(texts.currentNode.data[word.index + 14] || "")) continue;
+			range.setStart(texts.currentNode, word.index);
+			range.setEnd(texts.currentNode, word.index + word[0].length);
+			if (new Set([...range.getClientRects()].map(r => Math.round(r.top))).size > 1) found.push(word[0]);
+		}
+	}
+	return found;
+})()`
+
+// seen checks that a phone shows these parts of each row of a table without being scrolled.
+func seen(b *tab, table string, parts ...string) {
+	b.t.Helper()
+	b.size(phone, 900)
+	for _, part := range parts {
+		edges := eval[[]float64](b, fmt.Sprintf("[...document.querySelectorAll(%q)].map(e => e.getBoundingClientRect().right)", table+" tbody "+part))
+		require.NotEmpty(b.t, edges, part)
+		require.LessOrEqual(b.t, slices.Max(edges), float64(phone), "%s of %s", part, table)
 	}
 }
 
@@ -115,7 +149,7 @@ func TestReport_ByKeyboard(t *testing.T) {
 	}
 	b.do(chromedp.Focus(chromedp.CSS("summary")), chromedp.KeyEvent(kb.Enter))
 	require.True(t, eval[bool](b, `document.querySelector("details").open`))
-	b.size(390, 900)
+	b.size(phone, 900)
 	b.do(chromedp.Focus(chromedp.CSS(".scroll")), chromedp.KeyEvent(kb.ArrowRight))
 	b.do(chromedp.Poll[chromedp.Void](`document.querySelector(".scroll").scrollLeft > 0`))
 	b.stayed(url)
@@ -202,11 +236,8 @@ func TestTrend_InABrowser(t *testing.T) {
 	url := saved(t, func(w *bytes.Buffer) error { return trendpage.Write(w, history.NewTrend(runs, began)) })
 	b := newTab(t)
 	b.open(url)
-	fits(b)
+	legible(b)
 	b.accessible()
-	for _, theme := range []string{"light", "dark"} {
-		b.theme(theme, "screen")
-		b.picture("trend-" + theme)
-	}
+	b.pictures("trend")
 	b.stayed(url)
 }

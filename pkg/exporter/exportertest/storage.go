@@ -2,6 +2,7 @@ package exportertest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -98,6 +99,15 @@ func (s *Storage) Journal(of cluster.Name, run cluster.RunID, backup cluster.Bac
 	}
 }
 
+// Announced adds to a journal how long its run should take, as this record of it.
+func (s *Storage) Announced(run cluster.RunID, seq int, at time.Time, expected report.Expected) {
+	data, err := json.Marshal(expected)
+	s.err = cmp.Or(s.err, err)
+	s.put(manifest.JournalKey(run, seq), phase.Record{
+		Seq: seq, Time: at, Run: run, Type: phase.RecordResult, Step: "preflight", Name: journal.ResultExpected, Data: data,
+	})
+}
+
 // Example fills the storage with three clusters: one that is backed up every day and just now, one that a dead run holds,
 // and one whose backups fail.
 func (s *Storage) Example(now time.Time) {
@@ -117,6 +127,9 @@ func (s *Storage) Example(now time.Time) {
 	s.Report(Failed(failing, "20261121t010000-00000bad", now.Add(-3*time.Hour)))
 	s.Lock(prod, "20261122t100000-11fe11fe", now.Add(-50*time.Second), false)
 	s.Journal(prod, "20261122t100000-11fe11fe", "prod-now", now.Add(-50*time.Second), "preflight", "lock", "connect", "hold", "hold-gc")
+	s.Announced("20261122t100000-11fe11fe", 11, now.Add(-40*time.Second), report.Expected{
+		Model: "12 runs of this storage", Seconds: 900, LowSeconds: 760, HighSeconds: 1080,
+	})
 	s.Lock(held, "20261122t090000-0dead000", now.Add(-time.Hour), true)
 	s.Journal(held, "20261122t090000-0dead000", "orders-2", now.Add(-time.Hour), "preflight", "lock", "connect", "hold", "hold-gc", "backup-ts", "cut")
 }

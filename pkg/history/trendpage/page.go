@@ -153,7 +153,7 @@ func table(title string, points []history.Point) g.Node {
 		))
 	}
 	head := g.Group{}
-	for _, c := range []string{"started", "backup", "outcome"} {
+	for _, c := range []string{"started (UTC)", "backup", "outcome"} {
 		head = append(head, h.Th(h.Scope("col"), g.Text(c)))
 	}
 	for _, c := range []string{"total", "hold", "data", "grown", "written to"} {
