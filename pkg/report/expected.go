@@ -28,6 +28,36 @@ func (r *Report) expectedLine() string {
 	return "expected: " + e.Text() + difference
 }
 
+// noise is how many seconds an expectation may be off without a word: it is printed in whole seconds.
+const noise = 1
+
+// Difference is how far a time was from what was expected; "-" if nothing was, or if it was off by less than a second.
+func Difference(want, got float64) string {
+	off := 100 * (got/want - 1)
+	switch {
+	case want <= 0 || math.Abs(got-want) < noise:
+		return absent
+	case off > 900:
+		return fmt.Sprintf("×%.0f", got/want)
+	case math.Abs(off) < 0.5:
+		return "0%"
+	default:
+		return fmt.Sprintf("%+.0f%%", off)
+	}
+}
+
+// Verdict compares a time with the range that was expected.
+func Verdict(low, high, got float64) string {
+	switch {
+	case got-high >= noise:
+		return "slower"
+	case low-got >= noise:
+		return "faster"
+	default:
+		return "as expected"
+	}
+}
+
 // expectedTable has the expected and the actual time of each phase, both with their shares.
 func (r *Report) expectedTable() table.Writer {
 	e, t := r.Expected, table.NewWriter()
@@ -40,8 +70,8 @@ func (r *Report) expectedTable() table.Writer {
 		}
 		if ran {
 			out[4], out[5], out[6] = Duration(got), Percent(r.share(got)), absent
-			if want > 0 && !e.NotAWS {
-				out[6] = fmt.Sprintf("%+.0f%%", 100*(got/want-1))
+			if !e.NotAWS {
+				out[6] = Difference(want, got)
 			}
 		}
 		return out

@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ func TestMarkdown_ExpectedPublishedWarningsAndAttempts(t *testing.T) {
 	}{
 		"backup": {reporttest.Backup(3), []string{
 			"| phase | expected | range | share | actual | share | difference |",
-			"| volume snapshots | 14m50s | 11m40s - 18m20s | 98.9% | 14m16.4s | 99.3% | -4% |", "| pause scheduling | <1s | <1s | <0.1% | 250ms | <0.1% | +150% |",
+			"| volume snapshots | 14m50s | 11m40s - 18m20s | 98.9% | 14m16.4s | 99.3% | -4% |", "| pause scheduling | <1s | <1s | <0.1% | 250ms | <0.1% | - |",
 			"| total | 15m00s | 11m40s - 20m00s | 100% | 14m22.5s | 100% | -4% |", "published: about 350 min for 954 GiB per volume",
 		}},
 		"restore": {reporttest.Restore(3), []string{
@@ -99,4 +100,28 @@ func TestTable_FailedRun_HasNoExpectedTotal(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, r.Table(&b, report.TableOptions{}))
 	require.NotContains(t, b.String(), "expected: ")
+}
+
+// Less than a second is no difference, whatever its share of what was expected.
+func TestDifferenceAndVerdict(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		low, want, high, got float64
+		difference, verdict  string
+	}{
+		{0.1, 0.1, 0.1, 0.25, "-", "as expected"},
+		{0.1, 0.1, 0.1, 2, "×20", "slower"},
+		{10, 12, 14, 12.9, "-", "as expected"},
+		{10, 12, 14, 14.5, "+21%", "as expected"},
+		{10, 12, 14, 15, "+25%", "slower"},
+		{10, 12, 14, 8, "-33%", "faster"},
+		{800, 1000, 1200, 1002, "0%", "as expected"},
+		{0, 0, 0, 5, "-", "slower"},
+	} {
+		t.Run(fmt.Sprint(row), func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, row.difference, report.Difference(row.want, row.got))
+			require.Equal(t, row.verdict, report.Verdict(row.low, row.high, row.got))
+		})
+	}
 }

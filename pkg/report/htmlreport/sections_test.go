@@ -72,7 +72,7 @@ func TestWrite_Sections_HaveTheRunsFigures(t *testing.T) {
 	failed := written(t, htmlreport.Page{Reports: []*report.Report{reporttest.Failed()}})
 	for name, row := range map[string]struct{ page, heading, want string }{
 		"expected of a phase":     {backup, "Expected and actual", "|volume snapshots|14m50s|11m40s - 18m20s|98.9%|14m16.4s|99.3%|-4%|as expected"},
-		"expected of a slow one":  {backup, "Expected and actual", "|pause scheduling|<1s|<1s|<0.1%|250ms|<0.1%|+150%|slower"},
+		"expected of a short one": {backup, "Expected and actual", "|pause scheduling|<1s|<1s|<0.1%|250ms|<0.1%|-|as expected"},
 		"expected of the run":     {backup, "Expected and actual", "|total|15m00s|11m40s - 20m00s|100%|14m22.5s|100%|-4%|as expected"},
 		"published form":          {restore, "In the published form", "|this run|2.7 TiB|931 GiB|3|53s|6.4s|2m55.2s|8m32.9s|58s|13m26s"},
 		"its shares":              {restore, "In the published form", "|share||||6.6%|0.8%|21.7%|63.6%|7.2%|100%"},

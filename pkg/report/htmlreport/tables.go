@@ -1,9 +1,6 @@
 package htmlreport
 
 import (
-	"fmt"
-	"math"
-
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
@@ -22,7 +19,7 @@ func expected(r *report.Report) g.Node {
 		if ran {
 			actual = report.Duration(got)
 			if verdict = ""; !e.NotAWS {
-				difference, verdict = percentOff(got, want), within(low, high, got)
+				difference, verdict = report.Difference(want, got), report.Verdict(low, high, got)
 			}
 			if r.TotalSeconds > 0 {
 				share = report.Percent(got / r.TotalSeconds)
@@ -49,32 +46,6 @@ func expected(r *report.Report) g.Node {
 				h.Tr(column("phase"), numColumn("expected"), numColumn("range"), numColumn("share"),
 					numColumn("actual"), numColumn("share"), numColumn("difference"), column(""))),
 			h.TBody(rows))),
-	}
-}
-
-func percentOff(got, want float64) string {
-	if want <= 0 {
-		return "-"
-	}
-	off := (got/want - 1) * 100
-	switch {
-	case math.Abs(off) < 0.5:
-		return "0%"
-	case off > 900:
-		return fmt.Sprintf("×%.0f", got/want)
-	default:
-		return fmt.Sprintf("%+.0f%%", off)
-	}
-}
-
-func within(low, high, got float64) string {
-	switch {
-	case got > high:
-		return "slower"
-	case got < low:
-		return "faster"
-	default:
-		return "as expected"
 	}
 }
 
