@@ -65,7 +65,7 @@ func load(t testing.TB, name string) fixture {
 		raw, err := d.DecodeAll(packed, nil)
 		require.NoError(t, err)
 		path := filepath.Join(t.TempDir(), kind)
-		require.NoError(t, os.WriteFile(path, raw, 0o600))
+		writeSparse(t, path, raw)
 		return path
 	}
 	return fixture{before: unpack("before"), after: unpack("after")}

@@ -172,6 +172,23 @@ func read(t *testing.T, path string) (*ext4.Map, []int64) {
 	return m, free
 }
 
+// writeSparse writes a file with holes where content has zeros.
+func writeSparse(t testing.TB, path string, content []byte) {
+	t.Helper()
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	zeros, at := make([]byte, 4<<10), int64(0)
+	for part := range slices.Chunk(content, len(zeros)) {
+		if !bytes.Equal(part, zeros[:len(part)]) {
+			_, err := f.WriteAt(part, at)
+			require.NoError(t, err)
+		}
+		at += int64(len(part))
+	}
+	require.NoError(t, f.Truncate(at))
+	require.NoError(t, f.Close())
+}
+
 // mask writes zeros, as a restore has them, in place of the free blocks of a copy of an image.
 func mask(t *testing.T, path string, free []int64) string {
 	t.Helper()
