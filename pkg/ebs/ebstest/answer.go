@@ -34,6 +34,8 @@ type snapshotXML struct {
 	FullBytes   int64    `xml:"fullSnapshotSizeInBytes"`
 	Tier        string   `xml:"storageTier"`
 	Outpost     string   `xml:"outpostArn,omitempty"`
+	Transfer    string   `xml:"transferType,omitempty"`
+	Minutes     int64    `xml:"completionDurationMinutes,omitempty"`
 	Tags        []tagXML `xml:"tagSet>item"`
 }
 
@@ -192,12 +194,19 @@ func tagsXML(tags map[string]string) []tagXML {
 
 func (s *Server) snapshotXML(p *snapshot) snapshotXML {
 	v := p.view(s.now())
-	return snapshotXML{
+	out := snapshotXML{
 		ID: string(v.ID), Volume: string(v.Volume), Status: string(v.State), Message: v.Message,
 		Started: s.started(p), Completed: stamp(v.CompletedAt), Progress: fmt.Sprintf("%d%%", v.Progress),
-		Owner: s.cfg.Account, Size: v.SizeGiB, Description: p.description,
-		Encrypted: v.Encrypted, KMSKey: v.KMSKey, FullBytes: v.FullBytes, Tier: "standard", Outpost: p.outpost, Tags: tagsXML(v.Tags),
+		Owner: p.owner.cfg.Account, Size: v.SizeGiB, Description: p.description,
+		Encrypted: v.Encrypted, KMSKey: v.KMSKey, FullBytes: v.FullBytes, Tier: "standard", Outpost: p.outpost, Tags: tagsXML(s.shownTags(p)),
 	}
+	if c := p.copying; c != nil {
+		out.Transfer, out.Minutes = "standard", c.minutes
+		if c.minutes != 0 {
+			out.Transfer = "time-based"
+		}
+	}
+	return out
 }
 
 // snapshotInfoXML is how CreateSnapshots answers for a new snapshot: pending, without progress.

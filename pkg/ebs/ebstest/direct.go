@@ -181,6 +181,7 @@ func (s *Server) Volumes() []ebs.Volume {
 func (s *Server) Snapshots() []ebs.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.settle()
 	var out []ebs.Snapshot
 	for _, p := range sorted(s.snapshots) {
 		if !p.deleted {

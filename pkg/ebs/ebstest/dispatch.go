@@ -35,6 +35,7 @@ var actions = map[string]action{ //nolint:gochecknoglobals // a constant table
 	"LockSnapshot":    {mutating: true, target: "SnapshotId", run: (*Server).lockSnapshot},
 	"UnlockSnapshot":  {mutating: true, target: "SnapshotId", run: (*Server).unlockSnapshot},
 
+	"ModifySnapshotAttribute":     {mutating: true, target: "SnapshotId", run: (*Server).modifySnapshotAttribute},
 	"EnableFastSnapshotRestores":  {mutating: true, target: "SourceSnapshotId.1", run: (*Server).enableFastRestores},
 	"DisableFastSnapshotRestores": {mutating: true, target: "SourceSnapshotId.1", run: (*Server).disableFastRestores},
 
@@ -47,6 +48,7 @@ var actions = map[string]action{ //nolint:gochecknoglobals // a constant table
 	"DescribeLockedSnapshots":   {run: (*Server).describeLockedSnapshots},
 	"GetCallerIdentity":         {run: (*Server).callerIdentity},
 
+	"DescribeSnapshotAttribute":    {run: (*Server).describeSnapshotAttribute},
 	"DescribeVolumesModifications": {run: (*Server).describeModifications},
 	"DescribeFastSnapshotRestores": {run: (*Server).describeFastRestores},
 }
@@ -97,6 +99,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	strike := s.cfg.Faults.At(act.service() + "." + name)
 	if done := s.struck(w, r, strike, refuse); done {
 		return
+	}
+	if name == "CopySnapshot" && !req.flag("DryRun") {
+		req.late = s.cfg.Faults.At(lateCopy)
 	}
 	answer, err := s.perform(r.Context(), act, req)
 	if strike != nil && strike.Position == fault.After {
@@ -176,6 +181,9 @@ func (s *Server) run(act action, req request) (any, error) {
 			s.cfg.Account, missing)
 	}
 	s.settle()
+	if act.mutating {
+		defer s.settle() // copies of a snapshot that is gone now know it now
+	}
 	return act.run(s, req)
 }
 

@@ -8,5 +8,9 @@
 // between snapshots of a volume, 5 pending ones of a volume and 100 of the account, 50 tags, sets that fail
 // as one, limits that are checked before client tokens. All durations are virtual time.
 //
-// At every call the server asks its fault plan at "ec2.<Action>" or "sts.GetCallerIdentity".
+// Several accounts and regions on one clock are a World: snapshots are shared between its accounts and copied between
+// its regions by the documented rules of what may be read, which key is needed, and how much data has to move.
+//
+// At every call the server asks its fault plan at "ec2.<Action>" or "sts.GetCallerIdentity", and at
+// "ec2.CopySnapshot.late" about what becomes of a copy that was accepted.
 package ebstest

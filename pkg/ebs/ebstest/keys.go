@@ -17,6 +17,7 @@ const keyTarget = "TrentService."
 type keyUse struct {
 	ebs.Key
 	gone, refused bool
+	sharedWith    map[string]bool // accounts
 }
 
 // SetKey puts a KMS key into a state. What EC2 is to encrypt with one that is not enabled vanishes, as with AWS.
@@ -32,6 +33,16 @@ func (s *Server) DeleteKey(id string) {
 // RefuseKey takes the right to use an enabled key away from the role of the calls. It may still describe it.
 func (s *Server) RefuseKey(id string) {
 	s.changeKey(id, func(u *keyUse) { u.refused = true })
+}
+
+// ShareKey lets another account use a key of this one.
+func (s *Server) ShareKey(id, account string) {
+	s.changeKey(id, func(u *keyUse) {
+		if u.sharedWith == nil {
+			u.sharedWith = map[string]bool{}
+		}
+		u.sharedWith[account] = true
+	})
 }
 
 func (s *Server) changeKey(id string, change func(*keyUse)) {
@@ -59,7 +70,11 @@ func (s *Server) serveKeys(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
-	missing, key, now := s.missing(act, request{}), s.keys[in.KeyId], s.now()
+	home := s.keyHome(in.KeyId)
+	missing, key, now := s.missing(act, request{}), home.keys[in.KeyId], s.now()
+	if home.cfg.Account != s.cfg.Account && !key.sharedWith[s.cfg.Account] {
+		missing = "kms:DescribeKey"
+	}
 	s.mu.Unlock()
 	switch {
 	case act.name != "DescribeKey":
@@ -68,12 +83,12 @@ func (s *Server) serveKeys(w http.ResponseWriter, r *http.Request) {
 	case missing != "":
 		refuseQuotas(w, refusal("AccessDeniedException", "User: arn:aws:iam::%s:user/test is not authorized to perform: %s on resource: %s", s.cfg.Account, missing, in.KeyId))
 		return
-	case key.gone:
+	case key.gone || home.cfg.Region != s.cfg.Region:
 		refuseQuotas(w, refusal("NotFoundException", "Key '%s' does not exist", in.KeyId))
 		return
 	}
 	meta := map[string]any{
-		"AWSAccountId": s.cfg.Account, "KeyId": in.KeyId, "Arn": in.KeyId, "CreationDate": now.Add(-24 * time.Hour).Unix(),
+		"AWSAccountId": home.cfg.Account, "KeyId": in.KeyId, "Arn": in.KeyId, "CreationDate": now.Add(-24 * time.Hour).Unix(),
 		"KeyState": cmp.Or(key.State, ebs.KeyEnabled), "Enabled": key.State == "" || key.State == ebs.KeyEnabled,
 	}
 	if !key.DeletedAt.IsZero() {

@@ -17,18 +17,28 @@ const (
 	lockExpired    = "expired"
 )
 
-// lock keeps a snapshot from being deleted. Its duration runs from the snapshot's completion.
+// lock keeps a snapshot from being deleted. Its duration runs from the snapshot's completion; one of a snapshot that
+// fails is void.
 type lock struct {
 	compliance bool
 	createdAt  time.Time
-	days       int64
-	coolOff    int64 // hours
-	until      time.Time
+	days       int64     // 0 for an expiration date
+	coolOff    int64     // hours
+	date       time.Time // of expiration, unless days are given
 }
 
-func (l *lock) state(now time.Time) string {
+// until is when a lock of the snapshot expires.
+func (p *snapshot) until(l *lock) time.Time {
+	if l.days == 0 {
+		return l.date
+	}
+	return later(p.completeAt, l.createdAt).AddDate(0, 0, int(l.days))
+}
+
+func (p *snapshot) lockState(now time.Time) string {
+	l := p.lock
 	switch {
-	case !now.Before(l.until):
+	case !now.Before(p.until(l)):
 		return lockExpired
 	case !l.compliance:
 		return lockGovernance
@@ -41,7 +51,7 @@ func (l *lock) state(now time.Time) string {
 
 // locked reports whether the snapshot cannot be deleted.
 func (p *snapshot) locked(now time.Time) bool {
-	return p.lock != nil && p.lock.state(now) != lockExpired
+	return p.lock != nil && p.state(now) != ebs.SnapshotError && p.lockState(now) != lockExpired
 }
 
 func (s *Server) lockSnapshot(req request) (any, error) {
@@ -49,7 +59,7 @@ func (s *Server) lockSnapshot(req request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := s.wantedLock(p, req)
+	wanted, err := s.wantedLock(req)
 	if err != nil {
 		return nil, err
 	}
@@ -60,14 +70,15 @@ func (s *Server) lockSnapshot(req request) (any, error) {
 	switch {
 	case p.state(now) != ebs.SnapshotPending && p.state(now) != ebs.SnapshotCompleted:
 		return nil, refusal("IncorrectState", "Snapshot '%s' is '%s'.", p.id, p.state(now))
-	case p.lock != nil && p.lock.state(now) == lockCompliance && (!wanted.compliance || wanted.until.Before(p.lock.until)):
+	case p.lock != nil && p.lockState(now) == lockCompliance &&
+		(!wanted.compliance || req.has("CoolOffPeriod") || p.until(wanted).Before(p.until(p.lock))):
 		return nil, refusal("OperationNotPermitted", "Snapshot '%s' is locked in compliance mode; its lock can only be made longer.", p.id)
 	}
 	p.lock = wanted
 	return lockSnapshotAnswer{lockXML: s.lockXML(p)}, nil
 }
 
-func (s *Server) wantedLock(p *snapshot, req request) (*lock, error) {
+func (s *Server) wantedLock(req request) (*lock, error) {
 	l := &lock{compliance: req.text("LockMode") == lockCompliance, createdAt: s.now()}
 	if !l.compliance && req.text("LockMode") != lockGovernance {
 		return nil, refusal("InvalidParameterValue", "Value (%s) for parameter lockMode is invalid.", req.text("LockMode"))
@@ -85,13 +96,11 @@ func (s *Server) wantedLock(p *snapshot, req request) (*lock, error) {
 	case req.has("LockDuration") == req.has("ExpirationDate"):
 		return nil, refusal("InvalidParameterCombination", "Either LockDuration or ExpirationDate has to be given.")
 	case req.has("ExpirationDate"):
-		if l.until, err = time.Parse(time.RFC3339, req.text("ExpirationDate")); err != nil || !l.until.After(s.now()) {
+		if l.date, err = time.Parse(time.RFC3339, req.text("ExpirationDate")); err != nil || !l.date.After(s.now()) {
 			return nil, refusal("InvalidParameterValue", "Value (%s) for parameter expirationDate is invalid.", req.text("ExpirationDate"))
 		}
 	case l.days < 1 || l.days > 36500:
 		return nil, refusal("InvalidParameterValue", "The lock duration has to be between 1 and 36500 days.")
-	default:
-		l.until = later(p.completeAt, s.now()).AddDate(0, 0, int(l.days))
 	}
 	return l, nil
 }
@@ -114,7 +123,7 @@ func (s *Server) unlockSnapshot(req request) (any, error) {
 	switch now := s.now(); {
 	case !p.locked(now):
 		return nil, refusal("InvalidRequest", "Snapshot '%s' is not locked.", p.id)
-	case p.lock.state(now) == lockCompliance:
+	case p.lockState(now) == lockCompliance:
 		return nil, refusal("OperationNotPermitted", "Snapshot '%s' is locked in compliance mode.", p.id)
 	}
 	p.lock = nil
@@ -139,7 +148,7 @@ func (s *Server) describeLockedSnapshots(req request) (any, error) {
 			if p.lock == nil {
 				return "", true
 			}
-			return p.lock.state(now), true
+			return p.lockState(now), true
 		},
 	}.run(req)
 	if err != nil {
@@ -147,7 +156,7 @@ func (s *Server) describeLockedSnapshots(req request) (any, error) {
 	}
 	answer := describeLockedAnswer{NextToken: next}
 	for _, p := range found {
-		if p.lock != nil {
+		if p.lock != nil && p.state(now) != ebs.SnapshotError {
 			answer.Snapshots = append(answer.Snapshots, s.lockXML(p))
 		}
 	}
@@ -186,14 +195,14 @@ type (
 func (s *Server) lockXML(p *snapshot) lockXML {
 	now := s.now()
 	out := lockXML{
-		ID: string(p.id), Owner: s.cfg.Account, State: p.lock.state(now), Created: stamp(p.lock.createdAt),
-		Days: cmp.Or(p.lock.days, int64(p.lock.until.Sub(p.lock.createdAt).Hours()/24)), CoolOff: p.lock.coolOff,
+		ID: string(p.id), Owner: s.cfg.Account, State: p.lockState(now), Created: stamp(p.lock.createdAt),
+		Days: cmp.Or(p.lock.days, int64(p.lock.date.Sub(p.lock.createdAt).Hours()/24)), CoolOff: p.lock.coolOff,
 	}
 	if p.lock.coolOff != 0 {
 		out.CoolUntil = stamp(p.lock.createdAt.Add(time.Duration(p.lock.coolOff) * time.Hour))
 	}
 	if p.state(now) == ebs.SnapshotCompleted {
-		out.Starts, out.Expires = stamp(later(p.completeAt, p.lock.createdAt)), stamp(p.lock.until)
+		out.Starts, out.Expires = stamp(later(p.completeAt, p.lock.createdAt)), stamp(p.until(p.lock))
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 )
 
@@ -61,7 +62,7 @@ func TestLock_Compliance_NobodyUndoesIt(t *testing.T) {
 
 func TestCopySnapshot_Encrypted_NewKeyAndNoTags(t *testing.T) {
 	t.Parallel()
-	w := start(t, 20, func(r *ebstest.Rules) { r.CopiesInProgress, r.CopyRate = 1, 1<<10 }) // 64 s of a page
+	w := start(t, 20, func(r *ebstest.Rules) { r.Copies.InProgress, r.Copies.Rate = 1, 1<<10 }) // 64 s of a page
 	v, _ := w.volume(t)
 	id := w.snapshotOf(t, v, 1)
 	require.Empty(t, w.call(t, "CreateTags", "ResourceId.1", *id, "Tag.1.Key", "k", "Tag.1.Value", "v").Code)
@@ -77,4 +78,49 @@ func TestCopySnapshot_Encrypted_NewKeyAndNoTags(t *testing.T) {
 	require.Equal(t, "arn:key", copied.KMSKey)
 	require.Empty(t, copied.Tags)
 	eventually(t, "copied", func() bool { return w.Snapshots()[1].Progress == 100 })
+}
+
+func TestLock_OfACopy_IsItsOwn(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t)
+	v, _ := w.home.volume(t)
+	id := w.cut(t, v, 60)
+	lock := func(w *wire, id string, change ...func(*ec2.LockSnapshotInput)) (*ec2.LockSnapshotOutput, error) {
+		in := &ec2.LockSnapshotInput{SnapshotId: aws.String(id), LockMode: types.LockModeCompliance, LockDuration: aws.Int32(2)}
+		for _, c := range change {
+			c(in)
+		}
+		return w.sdk().LockSnapshot(t.Context(), in)
+	}
+	_, err := lock(w.home, id)
+	require.NoError(t, err)
+	to := string(w.away.copied(t, copyOf(id)))
+	require.Empty(t, w.away.call(t, "DeleteSnapshot", "SnapshotId", to).Code, "the source's lock is not copied")
+
+	to = string(w.away.copied(t, copyOf(id)))
+	pending, err := lock(w.away, to)
+	require.NoError(t, err)
+	require.Nil(t, pending.LockExpiresOn)
+	w.clock.Advance(time.Hour)
+	all, err := w.away.sdk().DescribeLockedSnapshots(t.Context(), &ec2.DescribeLockedSnapshotsInput{SnapshotIds: []string{to}})
+	require.NoError(t, err)
+	p := w.away.one(t, cluster.SnapshotID(to))
+	require.WithinDuration(t, p.CompletedAt.AddDate(0, 0, 2), *all.Snapshots[0].LockExpiresOn, time.Second, "it runs from the completion")
+
+	_, err = lock(w.away, to, func(in *ec2.LockSnapshotInput) { in.LockDuration, in.CoolOffPeriod = aws.Int32(9), aws.Int32(1) })
+	require.Equal(t, "OperationNotPermitted", codeOf(t, err), "no second cooling-off")
+	_, err = lock(w.away, to, func(in *ec2.LockSnapshotInput) {
+		in.LockDuration, in.ExpirationDate = nil, aws.Time(w.clock.Now().AddDate(0, 0, 3))
+	})
+	require.NoError(t, err, "longer, by date")
+	require.Equal(t, "SnapshotLocked", w.away.call(t, "DeleteSnapshot", "SnapshotId", to).Code)
+	w.clock.Advance(4 * 24 * time.Hour)
+	require.Empty(t, w.away.call(t, "DeleteSnapshot", "SnapshotId", to).Code)
+
+	w.away.DeleteKey("k")
+	failing := string(w.away.copied(t, copyOf(id, withKey("k"))))
+	_, err = lock(w.away, failing)
+	require.NoError(t, err)
+	w.clock.Advance(time.Hour)
+	require.Empty(t, w.away.call(t, "DeleteSnapshot", "SnapshotId", failing).Code, "the lock of one that fails is void")
 }

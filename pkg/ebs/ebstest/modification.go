@@ -37,9 +37,17 @@ func (m *modification) progress(now time.Time) int {
 	return max(0, min(99, int(100*now.Sub(m.startedAt)/all)))
 }
 
-// settle gives volumes the parameters whose time has come. The caller holds the lock.
+// settle brings everything of the world to where it is now. The caller holds the lock.
 func (s *Server) settle() {
 	now := s.now()
+	for _, each := range s.world.servers {
+		each.settleVolumes(now)
+		each.settleCopies(now)
+	}
+}
+
+// settleVolumes gives volumes the parameters whose time has come.
+func (s *Server) settleVolumes(now time.Time) {
 	waiting := s.modifying[:0]
 	for _, m := range s.modifying {
 		switch {

@@ -23,6 +23,7 @@ type query[T any] struct {
 	all     []T // by id
 	id      func(T) string
 	visible func(T) bool
+	allowed func(T) bool // to be seen by the caller; nil is all. Others are left out, even if they are asked for by id.
 	tags    func(T) map[string]string
 	// field is the value of a filter's field; ok is false for a filter that EC2 does not know.
 	field func(T, string) (value string, ok bool)
@@ -36,6 +37,9 @@ func (q query[T]) run(req request) (found []T, next string, err error) {
 		if rows, err = q.pick(rows); err != nil {
 			return nil, "", err
 		}
+	}
+	if q.allowed != nil {
+		rows = slices.DeleteFunc(rows, func(t T) bool { return !q.allowed(t) })
 	}
 	if rows, next, err = q.page(rows, req); err != nil {
 		return nil, "", err

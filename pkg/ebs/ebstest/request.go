@@ -7,10 +7,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 // request reads the form of a query-protocol call.
-type request struct{ form url.Values }
+type request struct {
+	form url.Values
+	late *fault.Strike // of what the call begins, see lateCopy
+}
 
 func (r request) text(key string) string { return r.form.Get(key) }
 

@@ -55,8 +55,18 @@ type Rules struct {
 	Initialization InitializationRules
 	Modification   ModificationRules
 
-	CopiesInProgress int     // of snapshots, at one time
-	CopyRate         float64 // bytes a second of one copy of a snapshot
+	Copies CopyRules
+}
+
+// CopyRules are those of CopySnapshot. Rates are in bytes a second.
+type CopyRules struct {
+	InProgress int     // at one time, into this region
+	Rate       float64 // of one standard copy
+	// MostRate and PairRate are the most of one time-based copy, and of all from one region into another.
+	MostRate, PairRate float64
+	Fails              Span // until a copy that cannot be made turns to error
+	// NeedSource lets a copy fail whose source is deleted, or no longer shared, on its way. What EC2 does is not documented.
+	NeedSource bool
 }
 
 // FastRestoreRules are those of fast snapshot restore.
@@ -94,7 +104,7 @@ func limits() Rules {
 		Buckets: map[string]Bucket{
 			"CreateSnapshot": usual, "CreateSnapshots": usual, "CreateVolume": usual,
 			"DeleteSnapshot": usual, "DeleteVolume": usual,
-			"CreateTags": {Size: 100, Refill: 10}, "TerminateInstances": usual,
+			"CreateTags": {Size: 100, Refill: 10}, "TerminateInstances": usual, "ModifySnapshotAttribute": usual,
 		},
 		Paged: Bucket{Size: 100, Refill: 20}, Listed: Bucket{Size: 50, Refill: 10},
 		Mutating:          Bucket{Size: 50, Refill: 5},
@@ -110,7 +120,7 @@ func limits() Rules {
 		FastRestore:       FastRestoreRules{Snapshots: 5, IDsInCall: 10, PerTiB: time.Hour},
 		Initialization:    InitializationRules{LeastMiB: 100, MostMiB: 300, SumMiB: 5000},
 		Modification:      ModificationRules{Most: 4, Within: 24 * time.Hour},
-		CopiesInProgress:  20,
+		Copies:            CopyRules{InProgress: 20, MostRate: 500 << 20, PairRate: 2000 << 20},
 	}
 }
 
@@ -126,7 +136,8 @@ func QuickRules() *Rules {
 	r.Initialization.LazyRate = 1 << 30
 	r.Modification.Modifying = Span{time.Second, 3 * time.Second}
 	r.Modification.PerTiB = time.Minute
-	r.CopyRate = 1 << 30
+	r.Copies.Rate = 1 << 30
+	r.Copies.Fails = Span{time.Second, 3 * time.Second}
 	return &r
 }
 
@@ -154,6 +165,7 @@ func RealRules() *Rules {
 	r.Initialization.Lag = 5 * time.Minute
 	r.Modification.Modifying = Span{5 * time.Second, 60 * time.Second}
 	r.Modification.PerTiB = 6 * time.Hour // "up to 24 hours"; a 1 TiB volume of the user guide takes 6
-	r.CopyRate = 500 << 20
+	r.Copies.Rate = 500 << 20             // a guess: EC2 promises no rate for these
+	r.Copies.Fails = Span{10 * time.Second, 5 * time.Minute}
 	return &r
 }

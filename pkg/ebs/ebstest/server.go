@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// Server is one account in one region. It is safe for concurrent use.
+// Server is one account in one region of a World. It is safe for concurrent use.
 type Server struct {
 	cfg   Config
 	rules Rules
@@ -24,9 +24,9 @@ type Server struct {
 	cancel   context.CancelFunc
 	serving  sync.WaitGroup
 
-	mu        sync.Mutex // guards all below
+	world     *World
+	mu        *sync.Mutex // of the world; guards all below
 	random    *rand.Rand
-	next      uint64 // of ids
 	instances map[cluster.InstanceID]*instance
 	volumes   map[cluster.VolumeID]*volume
 	snapshots map[cluster.SnapshotID]*snapshot
@@ -38,13 +38,17 @@ type Server struct {
 	refused   []Refused
 	cuts      []Cut
 	modifying []*modification // whose parameters do not hold yet
+	copies    []*snapshot     // by CopySnapshot that are pending, by age
+	copied    []Copy
 	// permitted are all actions that are allowed, as patterns of IAM; nil allows all that are not denied.
 	permitted  []string
 	vanishNext int // volumes that are accepted and then disappear
 }
 
-// New makes an account without instances. It listens only after Start.
-func New(cfg Config) *Server {
+// New makes an account without instances, in a world of its own. It listens only after Start.
+func New(cfg Config) *Server { return NewWorld(cfg).servers[0] }
+
+func newServer(w *World, cfg Config) *Server {
 	cfg.Region = cmp.Or(cfg.Region, "us-west-2")
 	cfg.Account = cmp.Or(cfg.Account, "123456789012")
 	if len(cfg.Zones) == 0 {
@@ -56,7 +60,7 @@ func New(cfg Config) *Server {
 		cfg.Rules = QuickRules()
 	}
 	return &Server{
-		cfg: cfg, rules: *cfg.Rules,
+		cfg: cfg, rules: *cfg.Rules, world: w, mu: &w.mu,
 		random:    rand.New(rand.NewPCG(cfg.Seed, 0xeb5)),
 		instances: map[cluster.InstanceID]*instance{},
 		volumes:   map[cluster.VolumeID]*volume{},

@@ -19,6 +19,7 @@ type set struct {
 // snapshot is an EBS snapshot. Its state follows from its times and its set.
 type snapshot struct {
 	id          cluster.SnapshotID
+	owner       *Server
 	volume      cluster.VolumeID
 	image       *disk.Image
 	spec        cluster.VolumeSpec
@@ -33,13 +34,14 @@ type snapshot struct {
 	startedAt, visibleAt, completeAt time.Time
 	deleted                          bool
 
-	copied   bool      // by CopySnapshot
-	unsealed bool      // of Writable
-	idleAt   time.Time // when an unsealed one turns to error
-	lock     *lock
-	fast     map[cluster.Zone]*fastRestore
-	forced   ebs.SnapshotState // that EC2 reports, whatever is true; "" is the true one
-	frozenAt time.Time         // of its progress, zero unless it makes none
+	sharedWith map[string]bool // accounts
+	copying    *copying        // nil unless by CopySnapshot
+	unsealed   bool            // of Writable
+	idleAt     time.Time       // when an unsealed one turns to error
+	lock       *lock
+	fast       map[cluster.Zone]*fastRestore
+	forced     ebs.SnapshotState // that EC2 reports, whatever is true; "" is the true one
+	frozenAt   time.Time         // of its progress, zero unless it makes none
 }
 
 func (p *snapshot) state(now time.Time) ebs.SnapshotState {
@@ -76,7 +78,7 @@ func (p *snapshot) busy(now time.Time) bool {
 	if p.unsealed {
 		return !p.deleted
 	}
-	return !p.copied && (now.Before(p.completeAt) || ((p.set.failed || p.frozen()) && !p.deleted))
+	return p.copying == nil && (now.Before(p.completeAt) || ((p.set.failed || p.frozen()) && !p.deleted))
 }
 
 func (p *snapshot) view(now time.Time) ebs.Snapshot {
@@ -106,14 +108,13 @@ func (s *Server) cut(volumes []*volume, tags map[string]string, description stri
 	for i, image := range disk.Cut(devices...) {
 		v := volumes[i] //nolint:gosec // there is an image for each device
 		v.lastCut = now
-		made[i] = &snapshot{
-			id: cluster.SnapshotID(s.newID("snap")), volume: v.id, image: image, spec: v.spec,
+		made[i] = s.keep(&snapshot{
+			volume: v.id, image: image, spec: v.spec,
 			fullBytes: int64(float64(image.UsedBytes) * s.rules.ByteScale),
 			encrypted: v.encrypted, kmsKey: v.kmsKey, description: description, tags: maps.Clone(tags), set: group,
 			startedAt: now, visibleAt: now.Add(s.draw(s.rules.Invisible)),
 			completeAt: now.Add(s.rules.SnapshotDuration(image.DirtyBytes, v.spec.SizeGiB)),
-		}
-		s.snapshots[made[i].id] = made[i]
+		})
 	}
 	return made, nil
 }

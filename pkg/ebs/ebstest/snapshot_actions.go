@@ -104,6 +104,9 @@ func (s *Server) deleteSnapshot(req request) (any, error) {
 		return nil, refusal("SnapshotLocked", "The snapshot '%s' is locked and cannot be deleted.", p.id)
 	}
 	p.deleted, p.image = true, nil
+	if p.copying != nil {
+		p.copying.endedAt = now
+	}
 	for _, f := range p.fast {
 		s.switchOff(f, now)
 	}
@@ -112,19 +115,20 @@ func (s *Server) deleteSnapshot(req request) (any, error) {
 
 func (s *Server) describeSnapshots(req request) (any, error) {
 	now := s.now()
-	owners := req.list("Owner")
-	if slices.ContainsFunc(owners, func(o string) bool { return o != "self" && o != s.cfg.Account }) {
-		return describeSnapshotsAnswer{}, nil // nobody else has any
-	}
+	owners, readers := s.named(req.list("Owner")), s.named(req.list("RestorableBy"))
 	found, next, err := query[*snapshot]{
 		prefix: "snap", ids: req.list("SnapshotId"),
 		unknown: func(id string) error {
 			return refusal("InvalidSnapshot.NotFound", "The snapshot '%s' does not exist.", id)
 		},
-		all:     sorted(s.snapshots),
+		all:     s.world.snapshotsIn(s.cfg.Region),
 		id:      func(p *snapshot) string { return string(p.id) },
 		visible: func(p *snapshot) bool { return p.visible(now) },
-		tags:    func(p *snapshot) map[string]string { return p.tags },
+		allowed: func(p *snapshot) bool {
+			return p.readableBy(s.cfg.Account) && (len(owners) == 0 || slices.Contains(owners, p.owner.cfg.Account)) &&
+				(len(readers) == 0 || slices.ContainsFunc(readers, p.readableBy))
+		},
+		tags: s.shownTags,
 		field: func(p *snapshot, name string) (string, bool) {
 			switch name {
 			case "snapshot-id":
@@ -136,7 +140,7 @@ func (s *Server) describeSnapshots(req request) (any, error) {
 			case "start-time":
 				return p.startedAt.UTC().Format("2006-01-02T15:04:05.000Z"), true
 			case "owner-id":
-				return s.cfg.Account, true
+				return p.owner.cfg.Account, true
 			case "volume-size":
 				return fmt.Sprint(p.spec.SizeGiB), true
 			case "description":
@@ -155,4 +159,22 @@ func (s *Server) describeSnapshots(req request) (any, error) {
 		answer.Snapshots = append(answer.Snapshots, s.snapshotXML(p))
 	}
 	return answer, nil
+}
+
+// named are accounts, of which the caller may call itself "self".
+func (s *Server) named(accounts []string) []string {
+	for i, account := range accounts {
+		if account == "self" {
+			accounts[i] = s.cfg.Account
+		}
+	}
+	return accounts
+}
+
+// shownTags are the tags of a snapshot that this account sees: those of its own.
+func (s *Server) shownTags(p *snapshot) map[string]string {
+	if p.owner != s {
+		return nil
+	}
+	return p.tags
 }

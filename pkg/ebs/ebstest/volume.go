@@ -70,8 +70,8 @@ func (v *volume) view(now time.Time) ebs.Volume {
 
 // newID makes ids that sort by age. The caller holds the lock.
 func (s *Server) newID(prefix string) string {
-	s.next++
-	return fmt.Sprintf("%s-0%016x", prefix, s.next)
+	s.world.next++
+	return fmt.Sprintf("%s-0%016x", prefix, s.world.next)
 }
 
 // addVolume puts a volume into the account. The caller holds the lock.

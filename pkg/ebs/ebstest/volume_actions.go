@@ -61,7 +61,7 @@ func (s *Server) createVolume(req request) (any, error) {
 
 // vanishes decides whether a volume that is accepted now will fail on its way and be gone.
 func (s *Server) vanishes(v *volume) bool {
-	if v.encrypted && !s.keys[v.kmsKey].usable() {
+	if v.encrypted && !s.canUse(v.kmsKey) {
 		return true
 	}
 	if s.vanishNext > 0 {
@@ -82,7 +82,7 @@ func (s *Server) wantedVolume(req request) (v *volume, source *snapshot, err err
 		return nil, nil, refusal("InvalidParameterValue", "Value for parameter clientToken is longer than 64 characters.")
 	}
 	if v.snapshot != "" {
-		if source, err = s.sourceOf(v.snapshot); err != nil {
+		if source, err = s.sourceOf(s.cfg.Region, v.snapshot); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -101,17 +101,6 @@ func (s *Server) wantedVolume(req request) (v *volume, source *snapshot, err err
 		}
 	}
 	return v, source, nil
-}
-
-func (s *Server) sourceOf(id cluster.SnapshotID) (*snapshot, error) {
-	p, err := s.shownSnapshot(id)
-	if err != nil {
-		return nil, err
-	}
-	if state := p.state(s.now()); state != ebs.SnapshotCompleted {
-		return nil, refusal("IncorrectState", "Snapshot is in invalid state - %s", state)
-	}
-	return p, nil
 }
 
 func (s *Server) checkZone(zone cluster.Zone) error {

@@ -33,6 +33,7 @@ func (s *Server) Permits(permission string) bool {
 func (s *Server) Snapshot(id cluster.SnapshotID) (view ebs.Snapshot, image *disk.Image, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.settle()
 	p, ok := s.snapshots[id]
 	if !ok || p.deleted {
 		return ebs.Snapshot{}, nil, false
@@ -63,17 +64,16 @@ func (s *Server) Writable(want ebs.Snapshot, description string, idleAt time.Tim
 	if err := s.checkRegion(1); err != nil {
 		return ebs.Snapshot{}, err
 	}
-	p := &snapshot{
-		id: cluster.SnapshotID(s.newID("snap")), volume: NoVolume, spec: cluster.VolumeSpec{SizeGiB: want.SizeGiB},
+	p := s.keep(&snapshot{
+		volume: NoVolume, spec: cluster.VolumeSpec{SizeGiB: want.SizeGiB},
 		image: disk.Cut(disk.New(want.SizeGiB << 30))[0], encrypted: want.Encrypted, description: description,
 		tags: map[string]string{}, set: &set{}, startedAt: now, visibleAt: now, completeAt: now.Add(never), frozenAt: now,
 		unsealed: true, idleAt: idleAt,
-	}
+	})
 	maps.Copy(p.tags, want.Tags)
 	if p.encrypted {
 		p.kmsKey = cmp.Or(want.KMSKey, s.defaultKey())
 	}
-	s.snapshots[p.id] = p
 	return p.view(now), nil
 }
 
