@@ -110,7 +110,7 @@ test-archive-reader: ## read what the archive's codecs write by a reader in Pyth
 	GO=$(GO) hack/archive/reader.sh
 
 .PHONY: test-ext4
-test-ext4: ## test what finds the free blocks of ext4 against e2fsprogs, which the first run installs
+test-ext4: ## compare the free blocks of ext4 with e2fsprogs, which the first run installs, and as root with the kernel
 	GO=$(GO) hack/archive/ext4.sh
 
 .PHONY: test-page

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Runs the tests of pkg/archive/ext4 with e2fsprogs, which it installs if it is not there.
+# Runs the tests of pkg/archive/ext4 with e2fsprogs, which it installs if it is not there. As root, which can mount, also
+# those that copy a mounted file system while it is written to; they need xfsprogs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export PATH="$PATH:/usr/sbin:/sbin"
 missing=()
 command -v debugfs >/dev/null || missing+=(e2fsprogs)
+command -v mkfs.xfs >/dev/null || missing+=(xfsprogs)
 if [ "${#missing[@]}" -gt 0 ]; then
   echo "install ${missing[*]}"
   apt-get update -q >/dev/null
