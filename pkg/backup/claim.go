@@ -5,7 +5,10 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
@@ -30,23 +33,40 @@ func (w *recorder) undoClaim() func(context.Context, *phase.Scope) error {
 	return func(ctx context.Context, _ *phase.Scope) error { return w.catalog.UnlockForBR(ctx, w.opts.Run) }
 }
 
-// free gives up the name of an aborted run, of which nothing is left. A seal on its way when the run died may arrive
-// late: that backup stays buried. So does one in a prefix of TiDB Operator's, which is unlocked: its document is not
-// known here.
-func (w *recorder) free(ctx context.Context) error {
+// Free gives up the name of a run that has ended and left no snapshot: its abort may have been killed before it came to
+// that. It reports false, and changes nothing, if the name is free, or must stay taken.
+func Free(
+	ctx context.Context, store objstore.Store, id cluster.BackupID, run cluster.RunID, h *phase.History,
+) (bool, error) {
+	if !h.Ended || h.Began(journal.StepCut) {
+		return false, nil
+	}
+	w := recorder{
+		catalog: catalog.Catalog{Store: store}, opts: Options{Backup: id, Run: run}, sealing: h.Began(journal.StepSeal),
+	}
+	return w.free(ctx)
+}
+
+// free gives up the name of an aborted run, of which nothing is left, and reports whether it had one. A seal on its way
+// when the run died may arrive late: that backup stays buried. So does one in a prefix of TiDB Operator's, which is
+// unlocked: its document is not known here.
+func (w *recorder) free(ctx context.Context) (bool, error) {
 	held, err := w.catalog.HolderForBR(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if held != nil && held.Run == w.opts.Run {
-		return w.catalog.UnlockForBR(ctx, w.opts.Run)
+		return true, w.catalog.UnlockForBR(ctx, w.opts.Run)
 	}
 	of, err := w.catalog.RunOf(ctx, w.opts.Backup)
 	switch {
-	case failure.Is(err, failure.NotFound):
-		return nil // it died before its claim
+	case failure.Is(err, failure.NotFound): // it died before its claim, or an abort after it had deleted that
+		buried, err := w.catalog.Buried(ctx, w.opts.Backup)
+		if err != nil || !buried || w.sealing {
+			return false, err
+		}
 	case err != nil || of != w.opts.Run || w.sealing:
-		return err
+		return false, err
 	}
-	return w.catalog.Remove(ctx, w.opts.Backup, w.opts.Run)
+	return true, w.catalog.Remove(ctx, w.opts.Backup, w.opts.Run)
 }

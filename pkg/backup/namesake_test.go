@@ -10,10 +10,12 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
@@ -126,6 +128,48 @@ func TestAbort_FreesTheName(t *testing.T) {
 			require.Empty(t, r.bed.EC2.Snapshots())
 			err = names.CheckFree(t.Context(), o.Backup)
 			require.Equal(t, free, err == nil, err)
+		})
+	}
+}
+
+// What an abort that was killed after its last record has left of the name is given up by the next one.
+func TestFree_OfAnAbortThatWasKilled(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	o := r.options()
+	r.diesAt(t, o, "record")
+	names, j := catalog.Catalog{Store: r.deps.Store}, journal.NewStoreJournal(r.deps.Store, manifest.JournalPrefix(o.Run))
+	free := func(t *testing.T) bool {
+		t.Helper()
+		h, err := phase.ReadHistory(t.Context(), j)
+		require.NoError(t, err)
+		freed, err := backup.Free(t.Context(), r.deps.Store, o.Backup, o.Run, h)
+		require.NoError(t, err)
+		return freed
+	}
+	require.False(t, free(t), "it has not ended: its snapshots are there")
+	require.Error(t, names.CheckFree(t.Context(), o.Backup))
+	require.NoError(t, backup.Abort(t.Context(), r.deps, o))
+	require.False(t, free(t), "the name is free")
+	for _, row := range []struct {
+		name  string
+		by    cluster.RunID
+		left  func(t *testing.T)
+		freed bool
+	}{
+		{"before it began", o.Run, func(*testing.T) {}, true},
+		{"in its middle", o.Run, func(t *testing.T) {
+			t.Helper()
+			require.NoError(t, names.Bury(t.Context(), o.Backup, o.Run, "removed", true))
+			require.NoError(t, r.deps.Store.Delete(t.Context(), manifest.ClaimKey(o.Backup)))
+		}, true},
+		{"another run has the name", "other", func(*testing.T) {}, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			require.NoError(t, names.Claim(t.Context(), catalog.Claim{ID: o.Backup, Run: row.by, Cluster: prod, ClaimedAt: time.Now()}))
+			row.left(t)
+			require.Equal(t, row.freed, free(t))
+			require.Equal(t, row.freed, names.CheckFree(t.Context(), o.Backup) == nil)
 		})
 	}
 }

@@ -158,5 +158,6 @@ func Abort(ctx context.Context, deps Deps, opts Options) error {
 	if _, err := r.runner.Execute(ctx, r.book(steps, rule)); err != nil {
 		return err
 	}
-	return r.records.free(ctx)
+	_, err := r.records.free(ctx)
+	return err
 }

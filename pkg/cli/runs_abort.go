@@ -37,7 +37,7 @@ func (a *app) runsAbortCommand() *cobra.Command {
 		Short: "Undo a run whose process died",
 		Long: `Undo a run whose process died, as the process itself would have done: a backup releases the
 cluster, deletes its snapshots and frees its name, unless its seal may still arrive; a restore
-deletes the cluster and volumes that it made.
+deletes the cluster and volumes that it made. An abort that was itself killed is finished.
 Snapshots of a sealed backup stay, and so does a restored cluster that serves. It waits a
 minute to make sure that the process is dead, and refuses a live run (exit 6): stop that with
 Ctrl-C or SIGTERM.
@@ -57,6 +57,9 @@ On a terminal it shows what a restore left, and asks; otherwise it needs --yes.`
 			if r.ResolvedBy != "" {
 				return failure.New(failure.Conflict, "abort run", string(r.ID),
 					"tisnap resolve finished it in run %s", r.ResolvedBy)
+			}
+			if freed, err := a.freeName(cmd.Context(), r); freed || err != nil {
+				return err
 			}
 			if r.History.Ended {
 				return failure.New(failure.Conflict, "abort run", string(r.ID), "it has ended").
@@ -95,6 +98,22 @@ func (a *app) abort(cmd *cobra.Command, r *runs.Run, yes bool) error {
 			"a %s has nothing to undo", r.Operation).
 			WithHint("resume it with: tisnap resolve %s --backup %s", r.Cluster, r.Backup)
 	}
+}
+
+// freeName gives up the name of a backup whose abort was killed before it came to that, and reports whether it was so.
+func (a *app) freeName(ctx context.Context, r *runs.Run) (freed bool, err error) {
+	if r.Operation != journal.Backup || !r.History.Ended {
+		return false, nil
+	}
+	store, done, err := a.openStore(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	if freed, err = backup.Free(ctx, store, r.Backup, r.ID, r.History); err != nil || !freed {
+		return freed, err
+	}
+	return true, a.print(&abortedDoc{header: newHeader("AbortedRun"), Run: *r, Aborted: true})
 }
 
 // abortRate is how many of a restore's volumes are deleted per second: the request limit is shared by the whole

@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -69,4 +70,53 @@ func (s *scene) killedAfterEnd(ctx context.Context, says string) error {
 		return fmt.Errorf("the same command ended with %d, and did not say %q", code, says)
 	}
 	return s.verifyResult(ctx)
+}
+
+// An abort that is killed at its end, before the name of its backup is free or before its restore has ended, is finished by
+// the next one: the name is taken again, and nothing of the run is unfinished.
+func TestKilled_AbortAtItsEnd_TheNextOneFinishesIt(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		args     func(context.Context, *world) ([]string, error)
+		position fault.Position // of the kill at the run's last record
+		next     []string
+	}{
+		"runs abort": {ofKilled(Backup, "wait", "runs", "abort", killedRun, "--yes"), fault.After, []string{"--dry-run"}},
+		"restore abort": {
+			ofKilled(Restore, "collect", "restore", "abort", killedRun, "--yes", "--delete-rate", "100"), fault.Before, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			path, err := shipped.Program()
+			require.NoError(t, err)
+			w, err := newWorld(ctx, t.TempDir(), &Program{Path: path})
+			require.NoError(t, err)
+			defer w.bed.Close()
+			args, err := row.args(ctx, w)
+			require.NoError(t, err, "%s", &w.out)
+			w.faults.Watch(func(point string) *fault.Rule {
+				if point != "journal.end" {
+					return nil
+				}
+				return &fault.Rule{Position: row.position, Do: func() { w.program.Signal(syscall.SIGKILL) }}
+			})
+			code, err := w.tisnap(ctx, args...)
+			w.faults.Watch(nil)
+			require.NoError(t, err)
+			require.Equal(t, -1, code, "it was not killed: %s", &w.out)
+			require.NoError(t, errors.Join(w.expire(ctx, source), w.expire(ctx, firstTarget)))
+			require.NoError(t, w.succeeds(ctx, args...), "%s", &w.out)
+			require.NoError(t, w.letsGo(ctx, source))
+			require.NoError(t, w.balanced(ctx))
+			w.out.Reset()
+			require.NoError(t, w.succeeds(ctx, "runs", "describe", killedRun, "-o", "json"))
+			require.Contains(t, w.out.String(), `"state": "failed"`)
+			if row.next != nil {
+				require.NoError(t, w.succeeds(ctx, append(w.backupArgs("backup-1"), row.next...)...), "%s", &w.out)
+			}
+		})
+	}
 }
