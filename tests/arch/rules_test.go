@@ -44,7 +44,7 @@ func TestLayering_Samples(t *testing.T) {
 		{"the workload to the testbed", "pkg/testbed/workload", "pkg/testbed", "higher layer"},
 		{"the client of Kubernetes to port forwards", "pkg/kube", "pkg/kube/forward", ""},
 		{"port forwards to the client", "pkg/kube/forward", "pkg/kube", "higher layer"},
-		{"a generation of TiDB Operator to port forwards", "pkg/kube/operator1", "pkg/kube/forward", "sibling"},
+		{"a generation of TiDB Operator to port forwards", "pkg/kube/operator1", "pkg/kube/forward", "higher layer"},
 		{"an unknown part of kube", "pkg/kube/utils", "pkg/cluster", "has no layer"},
 		{"sibling parts of the testbed", "pkg/testbed/round", "pkg/testbed/leak", "sibling"},
 		{"a stand-in's helper to the testbed", "pkg/standin/fault", "pkg/testbed", "higher layer"},

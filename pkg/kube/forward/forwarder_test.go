@@ -52,6 +52,12 @@ func echoes(t *testing.T) *lab {
 	for i, name := range []string{"prod-pd-0", "prod-pd-1", "prod-tikv-0", "prod-tikv-1"} {
 		require.NoError(t, l.server.Put(runningPod(name, fmt.Sprintf("uid-%d", i), name != "prod-pd-0")))
 	}
+	for _, name := range []string{"a-tikv-x7k2p9", "a-pd-b8m3q1", "a-pd-c9n4r2"} { // of Operator 2.x
+		pod := runningPod(name, "uid-"+name, name != "a-pd-b8m3q1")
+		component := strings.Split(name, "-")[1]
+		pod.SetLabels(map[string]string{"pingcap.com/cluster": "two", "pingcap.com/group": "a", "pingcap.com/component": component})
+		require.NoError(t, l.server.Put(pod))
+	}
 	return l
 }
 
@@ -115,6 +121,9 @@ func TestForwarder_PodsAndServices_OneConnectionAPod(t *testing.T) { //nolint:tp
 		"prod-tikv-1.prod-tikv-peer.tidb.svc:20160":             "prod-tikv-1:20160",
 		"prod-tikv-1.prod-tikv-peer.tidb.svc.example.org:20180": "prod-tikv-1:20180",
 		"prod-pd.tidb.svc:2379":                                 "prod-pd-1:2379", // the one that is ready
+		"a-tikv-x7k2p9.a-tikv-peer.tidb:20160":                  "a-tikv-x7k2p9:20160",
+		"a-pd.tidb.svc:2379":                                    "a-pd-c9n4r2:2379",
+		"two-pd.tidb.svc:2379":                                  "a-pd-c9n4r2:2379",
 	} {
 		t.Run(address, func(t *testing.T) {
 			conn, err := f.Dial(t.Context(), address)
@@ -126,9 +135,9 @@ func TestForwarder_PodsAndServices_OneConnectionAPod(t *testing.T) { //nolint:tp
 			assert.Equal(t, address, conn.RemoteAddr().String())
 		})
 	}
-	assert.Equal(t, 3, f.Times().Pods)
-	assert.Equal(t, 3, f.Times().Opened)
-	assert.Equal(t, 3, l.server.Forwards())
+	assert.Equal(t, 5, f.Times().Pods)
+	assert.Equal(t, 5, f.Times().Opened)
+	assert.Equal(t, 5, l.server.Forwards())
 	f.Close()
 	require.Eventually(t, func() bool { return l.server.Forwards() == 0 }, patience, time.Millisecond)
 	_, err := f.Dial(t.Context(), "prod-tikv-0.prod-tikv-peer.tidb.svc:20160")
@@ -266,6 +275,8 @@ func TestIsClusterAddress(t *testing.T) { //nolint:tparallel // each case is one
 	t.Parallel()
 	for address, want := range map[string]bool{
 		"prod-pd.tidb.svc:2379": true, "prod-tikv-0.prod-tikv-peer.tidb.svc.cluster.local:20160": true, "PROD-PD.tidb.SVC:2379": true,
+		"a-tikv-x7k2p9.a-tikv-peer.tidb:20160": true, "a-pd-b8m3q1.prod-cluster.tidb:2379": true,
+		"a-tikv-x7k2p9.example.org:1": false, "store.a-peer.org:1": false, "a-pd.tidb:2379": false,
 		"127.0.0.1:2379": false, "pd.example.org:2379": false, "prod-pd.tidb.svc": false, "a..svc:1": false, "[::1]:2": false, "svc:1": false,
 	} {
 		t.Run(address, func(t *testing.T) { assert.Equal(t, want, forward.IsClusterAddress(address)) })

@@ -13,10 +13,12 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator2"
 )
 
 // IsClusterAddress reports whether the host of a host:port is the DNS name of a pod or service, which resolves only
-// inside the cluster: POD.SERVICE.NAMESPACE.svc or SERVICE.NAMESPACE.svc, followed by any cluster domain or none.
+// inside the cluster: POD.SERVICE.NAMESPACE.svc or SERVICE.NAMESPACE.svc, followed by any cluster domain or none, or
+// what TiDB Operator 2.x names a PD or a store, which ends with the namespace: POD.SERVICE.NAMESPACE.
 func IsClusterAddress(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -39,12 +41,14 @@ func parseClusterName(host string) (clusterName, bool) {
 		return clusterName{service: labels[0], namespace: labels[1]}, true
 	case len(labels) >= 4 && labels[3] == "svc":
 		return clusterName{pod: labels[0], service: labels[1], namespace: labels[2]}, true
+	case len(labels) == 3 && operator2.IsPod(labels[0]) && operator2.IsHeadless(labels[1]):
+		return clusterName{pod: labels[0], service: labels[1], namespace: labels[2]}, true
 	}
 	return clusterName{}, false
 }
 
-// podAt finds the pod behind an address. TiDB Operator names a service after the StatefulSet whose pods it selects; for
-// a service, podAt picks the first ready one of these.
+// podAt finds the pod behind an address. TiDB Operator 1.x names a service after the StatefulSet whose pods it selects,
+// and 2.x after the group or the cluster; for a service, podAt picks the first ready one of these.
 func (f *Forwarder) podAt(ctx context.Context, host string) (types.NamespacedName, error) {
 	const op = "find the pod of an address"
 	name, ok := parseClusterName(host)
@@ -61,8 +65,7 @@ func (f *Forwarder) podAt(ctx context.Context, host string) (types.NamespacedNam
 	var found *corev1.Pod
 	for i := range list.Items {
 		pod := &list.Items[i]
-		ordinal, member := strings.CutPrefix(pod.Name, name.service+"-")
-		if _, err := strconv.ParseUint(ordinal, 10, 31); !member || err != nil || pod.DeletionTimestamp != nil {
+		if pod.DeletionTimestamp != nil || !isMember(pod, name.service) && !operator2.IsPDOf(name.service, pod.Labels) {
 			continue
 		}
 		if found == nil || ready(pod) && !ready(found) {
@@ -71,9 +74,18 @@ func (f *Forwarder) podAt(ctx context.Context, host string) (types.NamespacedNam
 	}
 	if found == nil {
 		return types.NamespacedName{}, failure.New(failure.NotFound, op, host, "no pod of service %s/%s exists",
-			name.namespace, name.service)
+			name.namespace, name.service).
+			WithHint("a service with a name of its own cannot be followed: name one of PD's pods, "+
+				"--pd http://POD.SERVICE.%s.svc:2379", name.namespace)
 	}
 	return types.NamespacedName{Namespace: found.Namespace, Name: found.Name}, nil
+}
+
+// isMember reports whether a pod is of the StatefulSet with the service's name.
+func isMember(p *corev1.Pod, service string) bool {
+	ordinal, found := strings.CutPrefix(p.Name, service+"-")
+	_, err := strconv.ParseUint(ordinal, 10, 31)
+	return found && err == nil
 }
 
 func ready(p *corev1.Pod) bool {

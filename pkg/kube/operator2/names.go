@@ -56,6 +56,12 @@ func IsPDOf(service string, pod map[string]string) bool {
 		(service == pod[groupLabel]+"-"+pd || service == pod[clusterLabel]+"-"+pd)
 }
 
+// IsPod reports whether a name is like that of a pod of PD or TiKV: GROUP-COMPONENT-SUFFIX.
+func IsPod(name string) bool {
+	of := name[:max(strings.LastIndex(name, "-"), 0)]
+	return strings.HasSuffix(of, "-"+pd) || strings.HasSuffix(of, "-"+tikv)
+}
+
 // IsHeadless reports whether a service's name is that of the headless service of a group, or of all pods of a cluster.
 func IsHeadless(service string) bool {
 	return strings.HasSuffix(service, "-peer") || strings.HasSuffix(service, "-cluster")

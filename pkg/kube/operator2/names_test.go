@@ -27,5 +27,8 @@ func TestNames(t *testing.T) {
 	require.Equal(t, "my-group-tikv-x7k2p9", podName("my-group-x7k2p9"))
 	require.True(t, IsHeadless("hot-tikv-peer"))
 	require.False(t, IsHeadless("prod-pd"))
+	require.True(t, IsPod(podName("my-group-x7k2p9")))
+	require.False(t, IsPod("my-group-x7k2p9"))
+	require.False(t, IsPod("hot-tidb-x7k2p9"))
 	require.Equal(t, "core.pingcap.com/v1alpha1, Resource=tikvs", Resource(TiKVs).String())
 }
