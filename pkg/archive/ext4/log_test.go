@@ -27,6 +27,7 @@ type journalled struct {
 	t        testing.TB
 	raw      []byte
 	size     int    // of a block
+	inode    int    // where the journal's is
 	blocks   []int  // of the journal
 	meta     []int  // the blocks that differ from after, whose bitmaps come last
 	bitmaps  []int  // of groups
@@ -100,6 +101,7 @@ func (j *journalled) find() {
 		}
 	}
 	inode := table*j.size + 7*j.u16(1024+0x58)
+	j.inode = inode
 	require.Zero(j.t, j.u16(inode+0x28+6), "the journal's extents are in its inode")
 	for e := range j.u16(inode + 0x28 + 2) {
 		at := inode + 0x28 + 12 + 12*e

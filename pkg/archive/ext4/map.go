@@ -39,9 +39,9 @@ func (m *Map) Count() int64 {
 // Reason says why no block may be left out, as a clause; it is "" if the file system could be read.
 func (m *Map) Reason() string { return m.reason }
 
-// Read reads the file system of a volume of a size, through reads of at most 4 KiB each, once each bitmap and
-// descriptor, and once the part of the journal that a mount would replay, most of them in the order of the volume. Its
-// memory is bounded, whatever the volume holds: about 100 MiB, and less than 16 MiB for usual file systems.
+// Read reads the file system of a volume of a size, through reads of at most 4 KiB each: each bitmap and descriptor
+// once, and the part of the journal that a mount would replay, most of them in the order of the volume. Its memory is
+// bounded, whatever the volume holds: below 64 MiB for 16 TiB with a journal of the usual size, always below 256 MiB.
 //
 // An error is one of the reader, or the end of ctx. A volume of which nothing can be said has a Map with a Reason.
 func Read(ctx context.Context, r io.ReaderAt, size int64) (*Map, error) {

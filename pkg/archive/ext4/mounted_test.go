@@ -163,20 +163,23 @@ func TestRead_MountedAndWrittenTo_NothingIsLost(t *testing.T) {
 	}
 	outer := filepath.Join(t.TempDir(), "outer")
 	require.NoError(t, os.WriteFile(outer, nil, 0o600))
-	require.NoError(t, os.Truncate(outer, 1<<30))
+	require.NoError(t, os.Truncate(outer, 2<<30))
 	tool(t, "mkfs.xfs", "-q", "-m", "reflink=1", outer)
 	shared, unmount := mount(t, outer, "loop,nosuid")
 	defer unmount()
-	for name, how := range map[string]struct{ layout, options string }{
-		"usual":     {"-b 4096 -J size=4", "loop"},
-		"uninit_bg": {"-b 2048 -O ^metadata_csum,uninit_bg,^64bit -J size=4", "loop,commit=1"},
-		"data":      {"-b 1024 -O orphan_file -J size=8", "loop,data=journal"},
-		"immediate": {"-b 1024 -J size=4", "loop,nodelalloc"},
+	for name, how := range map[string]struct {
+		mib             int64
+		layout, options string
+	}{
+		"usual":             {100, "-b 4096 -J size=4", "loop"},
+		"uninit_bg":         {100, "-b 2048 -O ^metadata_csum,uninit_bg,^64bit -J size=4", "loop,commit=1"},
+		"data":              {100, "-b 1024 -O orphan_file -J size=8", "loop,data=journal"},
+		"a tree of extents": {400, "-b 1024 -J size=160", "loop,nodelalloc"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			image := filepath.Join(shared, name)
 			require.NoError(t, os.WriteFile(image, nil, 0o600))
-			require.NoError(t, os.Truncate(image, 100<<20))
+			require.NoError(t, os.Truncate(image, how.mib<<20))
 			tool(t, "mkfs.ext4", append(strings.Fields(how.layout), "-q", "-F", image)...)
 			folder, unmount := mount(t, image, how.options)
 			cuts := writeAndCut(t, image, folder, 4)
