@@ -29,16 +29,20 @@ func (c *Client) Probe(ctx context.Context, action Action, target string, zone c
 		repeatable: true, queue: c.pace.queueOf(action), priority: usual,
 	}
 	return c.call(ctx, op, string(action), func(ctx context.Context) error {
-		err := probe(ctx)
-		switch {
-		case codeOf(err) == dryRunAllowed:
-			return nil
-		case err == nil:
-			return failure.New(failure.Unknown, op.verb, string(action), "ec2 did not understand the dry run")
-		default:
-			return err
-		}
+		return dryRunAnswer(probe(ctx), op)
 	})
+}
+
+// dryRunAnswer is what EC2's answer to a dry run means; nil is that the call would be allowed.
+func dryRunAnswer(err error, op operation) error {
+	switch {
+	case codeOf(err) == dryRunAllowed:
+		return nil
+	case err == nil:
+		return failure.New(failure.Unknown, op.verb, string(op.action), "ec2 did not understand the dry run")
+	default:
+		return err
+	}
 }
 
 func (c *Client) probe(

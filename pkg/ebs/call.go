@@ -30,6 +30,9 @@ type operation struct {
 	verb   string // of the error text: "create snapshots"
 	action Action // in IAM
 	tagged bool   // tags in the call need ec2:CreateTags too
+	// notPermitted is what can be done about OperationNotPermitted if it is about the state of the target, which is a
+	// Conflict then, and not about the caller.
+	notPermitted string
 	// repeatable calls may be resent when the outcome of the last attempt is unknown.
 	repeatable bool
 	timeout    time.Duration // of one answer; 0 is the client's

@@ -57,6 +57,9 @@ var (
 	_ Inventory   = (*Client)(nil)
 	_ Tagger      = (*Client)(nil)
 	_ Keys        = (*Client)(nil)
+	_ Copies      = (*Client)(nil)
+	_ Sharing     = (*Client)(nil)
+	_ Locker      = (*Client)(nil)
 )
 
 // regionTimeout bounds the query of the instance metadata service, which does not answer outside EC2.

@@ -26,6 +26,8 @@ const (
 	TagRole     = "tisnap.io/role"     // of a restored volume
 	TagArchive  = "tisnap.io/archive"  // of a snapshot that was made from an archive: its id; it has no TagRun
 	TagSnapshot = "tisnap.io/snapshot" // that a restored volume was made from
+	// TagCopiedFrom names the snapshot that a copy was made of, in its own region.
+	TagCopiedFrom = "tisnap.io/copied-from"
 )
 
 // SnapshotState is EC2's state of a snapshot.
@@ -43,7 +45,7 @@ const (
 // Snapshot is an EBS snapshot as EC2 describes it.
 type Snapshot struct {
 	ID        cluster.SnapshotID
-	Volume    cluster.VolumeID
+	Volume    cluster.VolumeID // an arbitrary one for a copy
 	State     SnapshotState
 	Message   string // EC2's reason for an error state
 	Progress  int    // percent, 0 to 100
@@ -57,7 +59,8 @@ type Snapshot struct {
 	// Archived is true while the snapshot is in the archive tier, from which no volume can be created.
 	Archived bool
 	Outpost  string // ARN of its Outpost; "" if it is in its Region
-	Tags     Tags
+	Owner    string // the account that it belongs to
+	Tags     Tags   // none of another account's snapshot
 }
 
 // VolumeState is EC2's state of a volume.

@@ -17,6 +17,7 @@ const (
 	ActionCreateVolume    Action = "ec2:CreateVolume"
 	ActionDeleteVolume    Action = "ec2:DeleteVolume"
 	ActionModifyVolume    Action = "ec2:ModifyVolume"
+	ActionCopySnapshot    Action = "ec2:CopySnapshot"
 
 	ActionEnableFastRestore  Action = "ec2:EnableFastSnapshotRestores"
 	ActionDisableFastRestore Action = "ec2:DisableFastSnapshotRestores"

@@ -29,6 +29,7 @@ func snapshotOf(s types.Snapshot) Snapshot {
 		KMSKey:      aws.ToString(s.KmsKeyId),
 		Archived:    s.StorageTier == types.StorageTierArchive,
 		Outpost:     aws.ToString(s.OutpostArn),
+		Owner:       aws.ToString(s.OwnerId),
 		Tags:        tagsOf(s.Tags),
 	}
 }
@@ -43,6 +44,7 @@ func snapshotOfInfo(s types.SnapshotInfo) Snapshot {
 		StartedAt: aws.ToTime(s.StartTime),
 		SizeGiB:   int64(aws.ToInt32(s.VolumeSize)),
 		Encrypted: aws.ToBool(s.Encrypted),
+		Owner:     aws.ToString(s.OwnerId),
 		Tags:      tagsOf(s.Tags),
 	}
 }

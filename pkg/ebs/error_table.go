@@ -77,6 +77,7 @@ var codes = map[string]class{
 	"VolumeTypeNotAvailableInZone": {failure.Usage, never, "choose another volume type or zone"},
 	"InvalidParameter":             {failure.Usage, never, ""},
 	"InvalidParameterValue":        {failure.Usage, never, ""},
+	"InvalidParameterDependency":   {failure.Usage, never, ""},
 	"InvalidParameterCombination":  {failure.Usage, never, ""},
 	"InvalidArgument":              {failure.Usage, never, ""},
 	"InvalidRequest":               {failure.Usage, never, ""},
@@ -92,6 +93,7 @@ var codes = map[string]class{
 	"InvalidSnapshotID.Malformed": {failure.Usage, never, ""},
 	"InvalidVolumeID.Malformed":   {failure.Usage, never, ""},
 	"InvalidInstanceID.Malformed": {failure.Usage, never, ""},
+	"InvalidUserID.Malformed":     {failure.Usage, never, "an account number has 12 digits"},
 	"InvalidTagKey.Malformed":     {failure.Usage, never, ""},
 
 	"InvalidSnapshot.NotFound":   {failure.NotFound, never, ""},
@@ -118,7 +120,7 @@ var codes = map[string]class{
 	"UnauthorizedOperation":       {failure.Denied, never, ""},
 	"AccessDenied":                {failure.Denied, never, ""},
 	"AccessDeniedException":       {failure.Denied, never, ""},
-	"OperationNotPermitted":       {failure.Denied, never, ""},
+	notPermitted:                  {failure.Denied, never, ""},
 	"AuthFailure":                 {failure.Denied, never, hintCredentials},
 	"Blocked":                     {failure.Denied, never, "contact AWS Support: the account is blocked"},
 	"ExpiredToken":                {failure.Denied, never, hintCredentials},
@@ -139,6 +141,9 @@ var codes = map[string]class{
 	"Unavailable":        {failure.Unknown, ambiguous, ""},
 	"RequestTimeout":     {failure.Unknown, ambiguous, ""},
 }
+
+// notPermitted is the code for what the state of a resource does not allow, or the account to nobody.
+const notPermitted = "OperationNotPermitted"
 
 // dryRunAllowed is how EC2 says that a dry run would have been allowed.
 const dryRunAllowed = "DryRunOperation"
@@ -208,6 +213,9 @@ func translate(err error, op operation, target string) error {
 		return err
 	}
 	v := classify(err)
+	if op.notPermitted != "" && codeOf(err) == notPermitted {
+		v.kind, v.hint = failure.Conflict, op.notPermitted
+	}
 	e := failure.New(v.kind, op.verb, target, "%w", failure.Remote(err))
 	if v.retry == never && v.kind == failure.Limited { // the other kinds that waiting does not fix say so by themselves
 		e = e.Lasting()

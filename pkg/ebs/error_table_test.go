@@ -43,8 +43,8 @@ var known = []struct {
 		ServiceUnavailable Unavailable`},
 	{failure.Unready, never, `IncorrectInstanceState IncorrectModificationState IncorrectState`},
 	{failure.Usage, never, `FilterLimitExceeded InvalidArnException InvalidID InvalidAction InvalidArgument InvalidInstanceID.Malformed
-		InvalidParameter InvalidParameterCombination InvalidParameterValue InvalidRequest
-		InvalidSnapshotID.Malformed InvalidTagKey.Malformed InvalidVolumeID.Malformed
+		InvalidParameter InvalidParameterCombination InvalidParameterDependency InvalidParameterValue InvalidRequest
+		InvalidSnapshotID.Malformed InvalidTagKey.Malformed InvalidUserID.Malformed InvalidVolumeID.Malformed
 		MissingAction MissingParameter TagLimitExceeded UnknownParameter UnsupportedOperation
 		ValidationError VolumeTypeNotAvailableInZone`},
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,6 +26,15 @@ func TestFenced_LockLost_NothingIsChanged(t *testing.T) {
 		"create": func() error { _, err := a.CreateVolume(ctx, request(source, "token")); return err },
 		"enable": func() error {
 			_, err := a.EnableFastRestore(ctx, []cluster.SnapshotID{source.ID}, []cluster.Zone{"eu-west-1a"})
+			return err
+		},
+		"copy": func() error {
+			_, err := a.CopySnapshot(ctx, copyRequest(source))
+			return err
+		},
+		"share": func() error { return a.ShareSnapshot(ctx, source.ID, []string{guestAccount}) },
+		"lock": func() error {
+			_, err := a.LockSnapshot(ctx, ebs.LockRequest{Snapshot: source.ID, Mode: ebs.LockGovernance, Until: time.Now().AddDate(9, 0, 0)})
 			return err
 		},
 	} {

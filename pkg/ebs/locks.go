@@ -53,9 +53,10 @@ func (c *Client) lockedSnapshots(ctx context.Context, ids []string) ([]SnapshotL
 		found := make([]SnapshotLock, len(out.Snapshots))
 		for i, s := range out.Snapshots {
 			found[i] = SnapshotLock{
-				Snapshot:  cluster.SnapshotID(aws.ToString(s.SnapshotId)),
-				Mode:      string(s.LockState),
-				ExpiresAt: aws.ToTime(s.LockExpiresOn),
+				Snapshot:    cluster.SnapshotID(aws.ToString(s.SnapshotId)),
+				Mode:        string(s.LockState),
+				ExpiresAt:   aws.ToTime(s.LockExpiresOn),
+				CooledOffAt: aws.ToTime(s.CoolOffPeriodExpiresOn),
 			}
 		}
 		return found, out.NextToken, nil

@@ -20,11 +20,13 @@ const (
 type pacing struct {
 	createSnapshots, deleteSnapshot, createVolume, deleteVolume *callQueue
 	modifyVolume, enableFast, disableFast, createTags           *callQueue
+	copySnapshot, shareSnapshot, lockSnapshot, unlockSnapshot   *callQueue
 
 	listedSnapshots, pagedSnapshots *callQueue
 	listedVolumes, pagedVolumes     *callQueue
 	instances, modifications        *callQueue
 	fastRestores, locks, status     *callQueue
+	shares                          *callQueue
 
 	gate *gate
 }
@@ -37,9 +39,11 @@ func newPacing(clock Clock) pacing {
 	return pacing{
 		createSnapshots: usual(), deleteSnapshot: usual(), createVolume: usual(), deleteVolume: usual(),
 		createTags: usual(), modifyVolume: other(), enableFast: other(), disableFast: other(),
+		copySnapshot: other(), shareSnapshot: usual(), lockSnapshot: other(), unlockSnapshot: other(),
 		listedSnapshots: listed(), pagedSnapshots: paged(), listedVolumes: listed(), pagedVolumes: paged(),
 		instances: paged(), modifications: paged(), fastRestores: paged(), locks: listed(), status: listed(),
-		gate: &gate{},
+		shares: listed(),
+		gate:   &gate{},
 	}
 }
 

@@ -85,7 +85,7 @@ func (p *snapshot) view(now time.Time) ebs.Snapshot {
 	out := ebs.Snapshot{
 		ID: p.id, Volume: p.volume, State: p.state(now), Message: p.set.message,
 		Progress: p.progress(now), StartedAt: p.startedAt, SizeGiB: p.spec.SizeGiB,
-		FullBytes: p.fullBytes, Encrypted: p.encrypted, KMSKey: p.kmsKey, Tags: maps.Clone(p.tags),
+		FullBytes: p.fullBytes, Encrypted: p.encrypted, KMSKey: p.kmsKey, Owner: p.owner.cfg.Account, Tags: maps.Clone(p.tags),
 	}
 	if out.State == ebs.SnapshotCompleted {
 		out.CompletedAt = p.completeAt

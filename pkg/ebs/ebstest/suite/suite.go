@@ -23,6 +23,9 @@ type Client interface {
 	ebs.Performance
 	ebs.Inventory
 	ebs.Tagger
+	ebs.Copies
+	ebs.Sharing
+	ebs.Locker
 }
 
 // Subject is a client with an account that is the test's own.
@@ -125,6 +128,13 @@ func Run(t *testing.T, create func(t *testing.T) Subject) {
 		"FastRestore_OnAndOff_Described":         fastRestore,
 		"Initializations_EachVolume_Told":        initializations,
 		"Locks_NoneLocked_None":                  locks,
+		"Copy_WithinTheRegion_TaggedAndWhole":    copySnapshot,
+		"Copy_WithKey_EncryptedByIt":             copyEncrypted,
+		"Copy_UnknownSnapshot_NotFound":          copyNowhere,
+		"Copy_Probed_NothingMade":                copyProbed,
+		"Share_OnAndOff_Described":               shareOnAndOff,
+		"Share_UnknownSnapshot_NotFound":         shareNowhere,
+		"Lock_OnAndOff_KeepsTheSnapshot":         lockOnAndOff,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,24 @@
+package mutants
+
+// copyGuards are those by which a copy is made once, and a lock is never weakened.
+func copyGuards() []Mutant {
+	const once = "what a lost answer may have made is looked up, and not made twice"
+	const extendOnly = "a lock is made stronger or longer, and never the reverse"
+	return []Mutant{
+		in("pkg/ebs/copies.go", "a copy whose answer was lost is asked for again", once,
+			`verb: "copy snapshot", action: ActionCopySnapshot, tagged: true, queue`, `verb: "copy snapshot", action: ActionCopySnapshot, tagged: true, repeatable: true, queue`,
+			"TestCopySnapshot_AnswerLost_FoundByTagAndNotRepeated"),
+		in("pkg/ebs/copies.go", "a copy does not say what it is a copy of", once,
+			"Tags{TagCopiedFrom: string(req.Snapshot)}", "Tags{}",
+			"TestCopySnapshot_AnswerLost_FoundByTagAndNotRepeated"),
+		in("pkg/ebs/lock_snapshot.go", "a lock that lasts long enough is replaced by a shorter one", extendOnly,
+			"	case !stronger && !l.ExpiresAt.Before(until):", "	case !stronger && l.ExpiresAt.Equal(until):",
+			"TestLockSnapshot_Governance_OnlyLonger"),
+		in("pkg/ebs/lock_snapshot.go", "a stronger lock ends earlier than the one before", extendOnly,
+			"	case l.ExpiresAt.After(until):", "	case false:",
+			"TestLockSnapshot_Governance_OnlyLonger"),
+		in("pkg/ebs/lock_snapshot.go", "a lock in compliance mode is said to be removed", extendOnly,
+			`(lock.Snapshot == "" || !lock.Holds()) {`, `(lock.Snapshot == "" || lock.Holds()) {`,
+			"TestLockSnapshot_Compliance_CoolsOffThenStays"),
+	}
+}
