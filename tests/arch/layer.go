@@ -28,7 +28,7 @@ func layers() [][]string {
 	return [][]string{
 		{"failure", "wait", "manifests"},
 		{"cluster", "parallel", "outbound", "tracing", "sdkhttp", "fenced", "saturate"},
-		{"reach"},
+		{"reach", "copyplan"},
 		{"archive/codec"},
 		{"archive/format", "archive/ext4"},
 		{"retention"},

@@ -1,0 +1,158 @@
+package copyplan
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// Slots is how many copies EC2 makes at a time into a region of an account. The quota cannot be raised.
+const Slots = 20
+
+// What EC2 gives copies with a duration, in bytes a second: one copy, and all of a pair of regions. The second is a
+// quota that can be raised.
+const (
+	RateOfOne  = 500 << 20
+	RateOfPair = 2000 << 20
+)
+
+// Snapshot is a snapshot of the backup that is copied.
+type Snapshot struct {
+	ID     cluster.SnapshotID
+	Volume cluster.VolumeID // that it was cut of
+	Bytes  int64            // all of its data
+}
+
+// Before is an earlier copy of a volume in the target, the newest by its completion.
+type Before struct {
+	Exists   bool // it was not deleted
+	Archived bool // in the archive tier
+	// Keys are those of all copies of the volume that exist in the target; "" is that of an unencrypted one.
+	Keys []string
+}
+
+// Reason is why all data of a snapshot is moved.
+type Reason string
+
+// The reasons; Incremental is that only what has changed is moved.
+const (
+	Incremental Reason = ""
+	First       Reason = "no copy of the volume is in the target yet"
+	Deleted     Reason = "the newest copy of the volume was deleted"
+	Archived    Reason = "the newest copy of the volume is in the archive tier"
+	OtherKey    Reason = "a copy of the volume has another key"
+)
+
+// Copy is one copy that is to be made.
+type Copy struct {
+	Snapshot
+	Full Reason
+}
+
+// Plan is what is to be copied, in the order in which it is begun: the largest first, so that none is left alone at the
+// end.
+type Plan struct {
+	Copies []Copy
+	// FullBytes is the data of the copies that move all; ChangedBytes is that of the others, which move at most that.
+	FullBytes, ChangedBytes int64
+}
+
+// Make plans the copies of snapshots under a key of the target ("" for unencrypted ones). before has the earlier copies
+// by the volume.
+func Make(snapshots []Snapshot, before map[cluster.VolumeID]Before, key string) Plan {
+	var p Plan
+	for _, s := range snapshots {
+		c := Copy{Snapshot: s, Full: reason(before, s.Volume, key)}
+		if c.Full == Incremental {
+			p.ChangedBytes += s.Bytes
+		} else {
+			p.FullBytes += s.Bytes
+		}
+		p.Copies = append(p.Copies, c)
+	}
+	slices.SortStableFunc(p.Copies, func(a, b Copy) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.ID, b.ID))
+	})
+	return p
+}
+
+func reason(before map[cluster.VolumeID]Before, volume cluster.VolumeID, key string) Reason {
+	last, known := before[volume]
+	switch {
+	case !known:
+		return First
+	case !last.Exists:
+		return Deleted
+	case last.Archived:
+		return Archived
+	case slices.ContainsFunc(last.Keys, func(other string) bool { return other != key }):
+		return OtherKey
+	default:
+		return Incremental
+	}
+}
+
+// Next returns the copies that may begin now, in order, as long as those that run leave slots free: no volume has two
+// at a time. done and running are by the snapshot that is copied.
+func (p Plan) Next(running, done map[cluster.SnapshotID]bool, slots int) []Copy {
+	busy, free := map[cluster.VolumeID]bool{}, slots
+	for _, c := range p.Copies {
+		if running[c.ID] {
+			busy[c.Volume] = true
+			free--
+		}
+	}
+	var next []Copy
+	for _, c := range p.Copies {
+		if free <= 0 {
+			break
+		}
+		if running[c.ID] || done[c.ID] || busy[c.Volume] {
+			continue
+		}
+		busy[c.Volume] = true
+		free--
+		next = append(next, c)
+	}
+	return next
+}
+
+// Least is the shortest time in which EC2 completes the plan if it was asked for a duration, with so many bytes a
+// second for all copies (RateOfPair, unless the quota says otherwise). It takes all data of each snapshot: whether EC2
+// does so for one that moves only changes is not documented.
+func (p Plan) Least(pair int64) time.Duration {
+	var all int64
+	ofVolume := map[cluster.VolumeID]int64{} // its copies run one after the other
+	for _, c := range p.Copies {
+		all += c.Bytes
+		ofVolume[c.Volume] += c.Bytes
+	}
+	least := seconds(all, min(max(1, pair), Slots*RateOfOne))
+	for _, bytes := range ofVolume {
+		least = max(least, seconds(bytes, RateOfOne))
+	}
+	return least
+}
+
+// CheckWithin refuses a duration in which EC2 cannot complete the plan. The error is Usage, and nothing was called.
+func (p Plan) CheckWithin(within time.Duration, pair int64) error {
+	least := p.Least(pair)
+	if within >= least {
+		return nil
+	}
+	possible := (least + step - 1) / step * step
+	return failure.New(failure.Usage, "plan copies", "", "%d snapshots with %.1f GiB cannot be copied within %v",
+		len(p.Copies), float64(p.FullBytes+p.ChangedBytes)/(1<<30), within).
+		WithHint("the throughput between the regions allows %v at the shortest; leave the duration out, "+
+			"or ask AWS to raise the quota L-E137849C", possible)
+}
+
+// step is that of the durations that EC2 takes.
+const step = 15 * time.Minute
+
+func seconds(bytes, rate int64) time.Duration {
+	return time.Duration(float64(bytes) / float64(rate) * float64(time.Second))
+}

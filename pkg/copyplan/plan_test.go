@@ -1,0 +1,116 @@
+package copyplan_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/copyplan"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+const gib = int64(1) << 30
+
+func snapshot(n int, bytes int64) copyplan.Snapshot {
+	return copyplan.Snapshot{
+		ID: cluster.SnapshotID(fmt.Sprintf("snap-%03d", n)), Volume: cluster.VolumeID(fmt.Sprintf("vol-%03d", n)), Bytes: bytes,
+	}
+}
+
+func TestMake_LargestFirst_WithTheReasonOfEach(t *testing.T) {
+	t.Parallel()
+	var all []copyplan.Snapshot
+	for n := range 6 {
+		all = append(all, snapshot(n, int64(n+1)*gib))
+	}
+	p := copyplan.Make(all, map[cluster.VolumeID]copyplan.Before{
+		"vol-001": {Exists: true, Keys: []string{"k"}},
+		"vol-002": {Keys: []string{"k"}},
+		"vol-003": {Exists: true, Archived: true, Keys: []string{"k"}},
+		"vol-004": {Exists: true, Keys: []string{"k", "other"}},
+		"vol-005": {Exists: true, Keys: []string{""}},
+	}, "k")
+	var order []cluster.SnapshotID
+	var why []copyplan.Reason
+	for _, c := range p.Copies {
+		order, why = append(order, c.ID), append(why, c.Full)
+	}
+	require.Equal(t, []cluster.SnapshotID{"snap-005", "snap-004", "snap-003", "snap-002", "snap-001", "snap-000"}, order)
+	require.Equal(t, []copyplan.Reason{
+		copyplan.OtherKey, copyplan.OtherKey, copyplan.Archived, copyplan.Deleted, copyplan.Incremental, copyplan.First,
+	}, why)
+	require.Equal(t, 2*gib, p.ChangedBytes)
+	require.Equal(t, 19*gib, p.FullBytes)
+}
+
+// Whatever ends in whatever order: never more than the slots, never a volume twice, and all are made.
+func TestNext_UntilAllAreDone_KeepsTheRules(t *testing.T) {
+	t.Parallel()
+	var all []copyplan.Snapshot
+	for n := range 50 {
+		s := snapshot(n, int64(1+n*7%50)*gib)
+		s.Volume = cluster.VolumeID(fmt.Sprintf("vol-%03d", n%30))
+		all = append(all, s)
+	}
+	p := copyplan.Make(all, nil, "")
+	running, done := map[cluster.SnapshotID]bool{}, map[cluster.SnapshotID]bool{}
+	volumes := map[cluster.SnapshotID]cluster.VolumeID{}
+	for len(done) < len(all) {
+		for _, c := range p.Next(running, done, copyplan.Slots) {
+			require.False(t, running[c.ID] || done[c.ID])
+			running[c.ID], volumes[c.ID] = true, c.Volume
+		}
+		require.NotEmpty(t, running)
+		require.LessOrEqual(t, len(running), copyplan.Slots)
+		busy := map[cluster.VolumeID]bool{}
+		for id := range running {
+			require.False(t, busy[volumes[id]], "%s twice", volumes[id])
+			busy[volumes[id]] = true
+		}
+		for id := range running { // whichever comes first
+			delete(running, id)
+			done[id] = true
+			break
+		}
+	}
+	require.Empty(t, p.Next(running, done, copyplan.Slots))
+	first := p.Next(nil, nil, 3)
+	require.Len(t, first, 3)
+	require.Equal(t, p.Copies[0].ID, first[0].ID)
+	require.Empty(t, p.Next(nil, nil, 0))
+}
+
+func TestCheckWithin_BelowTheThroughput_Refused(t *testing.T) {
+	t.Parallel()
+	var thirty []copyplan.Snapshot
+	for n := range 30 {
+		thirty = append(thirty, snapshot(n, 3000*gib))
+	}
+	twice := []copyplan.Snapshot{snapshot(1, 3000*gib), snapshot(2, 3000*gib)}
+	twice[1].Volume = twice[0].Volume
+	for name, test := range map[string]struct {
+		snapshots []copyplan.Snapshot
+		least     time.Duration
+	}{
+		"nothing":                      {nil, 0},
+		"one, by what one copy gets":   {thirty[:1], 6144 * time.Second},
+		"two of one volume in a row":   {twice, 2 * 6144 * time.Second},
+		"thirty, by the regions' pair": {thirty, 46080 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := copyplan.Make(test.snapshots, nil, "")
+			require.Equal(t, test.least, p.Least(copyplan.RateOfPair))
+			require.NoError(t, p.CheckWithin(test.least, copyplan.RateOfPair))
+			if test.least == 0 {
+				return
+			}
+			err := p.CheckWithin(test.least-time.Second, copyplan.RateOfPair)
+			require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
+			require.NotEmpty(t, failure.HintOf(err))
+		})
+	}
+}
