@@ -1,12 +1,19 @@
 package objstore_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -172,4 +179,45 @@ func TestWire_External(t *testing.T) {
 			return open(t, base+"/wire-"+run+"/"+url.PathEscape(t.Name()), objstore.Config{Endpoint: endpoint})
 		},
 	})
+}
+
+func TestBuckets_S3(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, objstoretest.Config{})
+	suite.RunBuckets(t, suite.Buckets{
+		URL: server.URL(), Name: newName(), Sign: func(_ *testing.T, r *http.Request, _ []byte) { r.Header.Set("Authorization", "signed") },
+		Open: func(t *testing.T, url string) objstore.Store {
+			return open(t, url, objstore.Config{Region: "us-west-2", Endpoint: server.URL()})
+		},
+	})
+}
+
+func TestBuckets_External(t *testing.T) {
+	t.Parallel()
+	server := os.Getenv("AWS_ENDPOINT_URL_S3")
+	if os.Getenv(external) == "" || server == "" {
+		t.Skip(external + " or AWS_ENDPOINT_URL_S3 is not set")
+	}
+	suite.RunBuckets(t, suite.Buckets{
+		URL: server, Name: newName(), Sign: sign, Lacks: strings.Split(os.Getenv(external+"_LACKS"), ","),
+		Open: func(t *testing.T, url string) objstore.Store {
+			return open(t, url, objstore.Config{Region: os.Getenv("AWS_REGION")})
+		},
+	})
+}
+
+// newName makes names of buckets, which no other run of the tests on a server has used.
+func newName() func(*testing.T) string {
+	var n atomic.Int64
+	run := strconv.FormatInt(time.Now().UnixNano(), 36)
+	return func(*testing.T) string { return "tisnap-" + run + "-" + strconv.FormatInt(n.Add(1), 10) }
+}
+
+// sign signs a request as the SDK does, with the credentials of its variables.
+func sign(t *testing.T, r *http.Request, body []byte) {
+	t.Helper()
+	digest := sha256.Sum256(body)
+	r.Header.Set("X-Amz-Content-Sha256", hex.EncodeToString(digest[:]))
+	credentials := aws.Credentials{AccessKeyID: os.Getenv("AWS_ACCESS_KEY_ID"), SecretAccessKey: os.Getenv("AWS_SECRET_ACCESS_KEY")}
+	require.NoError(t, v4.NewSigner().SignHTTP(t.Context(), credentials, r, hex.EncodeToString(digest[:]), "s3", os.Getenv("AWS_REGION"), time.Now()))
 }

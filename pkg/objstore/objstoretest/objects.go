@@ -152,6 +152,9 @@ func (s *Server) createBucket(c *call) (func(http.ResponseWriter), *s3Error) {
 	s.mutates(c)
 	s.mu.Unlock()
 	s.CreateBucket(c.bucket)
+	if c.r.Header.Get("X-Amz-Bucket-Object-Lock-Enabled") == "true" {
+		s.lockBucket(c.bucket)
+	}
 	return writeStatus(http.StatusOK), nil
 }
 

@@ -62,6 +62,16 @@ func (s *Server) getSetting(c *call) (func(http.ResponseWriter), *s3Error) {
 	}, nil
 }
 
+// lockBucket sets what a bucket made with Object Lock has: versions, too.
+func (s *Server) lockBucket(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settings[name+" GetBucketVersioning"] = []byte(
+		"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")
+	s.settings[name+" GetObjectLockConfiguration"] = []byte(
+		"<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>")
+}
+
 // Skew sets how far the server's clock is ahead.
 func (s *Server) Skew(ahead time.Duration) {
 	s.mu.Lock()
