@@ -49,7 +49,7 @@ func Read(ctx context.Context, r io.ReaderAt, size int64) (*Map, error) {
 	if o := odd(""); errors.As(err, &o) {
 		return &Map{reason: string(o)}, nil
 	}
-	return m, failure.Wrap(err, failure.Unknown, "find free blocks", "")
+	return m, failure.Annotate(err, "find free blocks", "")
 }
 
 func read(d *disk) (*Map, error) {
