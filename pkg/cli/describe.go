@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,6 +34,7 @@ type describeDoc struct {
 	LogBackups []manifest.LogBackup `json:"logBackups,omitempty"`
 	Report     *report.Report       `json:"report,omitempty"`
 	Restores   []*report.Report     `json:"restores,omitempty"`
+	Archives   []*report.Report     `json:"archives,omitempty"`
 
 	details bool
 	logs    string // what the log backups are for this backup; empty without any
@@ -111,8 +113,8 @@ func (a *app) describe(ctx context.Context, id cluster.BackupID, verifyKey strin
 	return doc, doc.readReports(ctx, store, m.Run)
 }
 
-// readReports adds the reports of the run that made the backup, and of the restores that succeeded. A backup is
-// restorable without one.
+// readReports adds the reports of the run that made the backup, and of the archives and restores that succeeded. A
+// backup is restorable without one.
 func (d *describeDoc) readReports(ctx context.Context, store objstore.Store, made cluster.RunID) error {
 	found, err := history.Open(store).Reports(ctx, d.Backup)
 	if err != nil {
@@ -123,6 +125,8 @@ func (d *describeDoc) readReports(ctx context.Context, store objstore.Store, mad
 		case r.Outcome != phase.Done:
 		case r.Run == made:
 			d.Report = r
+		case r.Operation == report.Archive:
+			d.Archives = append(d.Archives, r)
 		case r.Operation != report.Backup: // a backup's may be of one that was deleted before its name was used again
 			d.Restores = append(d.Restores, r)
 		}
@@ -158,7 +162,7 @@ func (d *describeDoc) table(w io.Writer, v view) error {
 			return err
 		}
 	}
-	for _, r := range append([]*report.Report{d.Report}, d.Restores...) {
+	for _, r := range slices.Concat([]*report.Report{d.Report}, d.Archives, d.Restores) {
 		if r == nil {
 			continue
 		}

@@ -72,9 +72,9 @@ func youngest(points []history.Point) []history.Point {
 }
 
 func seriesTitle(s history.Series) string {
-	preposition := "of"
-	if s.Operation != report.Backup {
-		preposition = "to"
+	preposition := "to"
+	if s.Operation == report.Backup || s.Operation == report.Archive {
+		preposition = "of"
 	}
 	return fmt.Sprintf("%ss %s %s: %d done, %d failed", report.Name(string(s.Operation)), preposition,
 		report.Name(s.Cluster.String()),

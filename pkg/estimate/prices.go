@@ -36,6 +36,11 @@ type Prices struct {
 	Objects struct {
 		GBMonth *float64 `toml:"gb_month"`
 	} `toml:"objects"`
+	// Direct are requests to the EBS direct APIs: a block each, or a page of a list.
+	Direct struct {
+		List1000 *float64 `toml:"list_1000"`
+		Get1000  *float64 `toml:"get_1000"`
+	} `toml:"ebs_direct"`
 	Requests struct {
 		Put1000 *float64 `toml:"put_1000"`
 		Get1000 *float64 `toml:"get_1000"`

@@ -17,11 +17,13 @@ const gib = 1 << 30
 
 // Cluster is the state of one cluster.
 type Cluster struct {
-	Name   cluster.Name
-	Lock   *Lock // nil if it has none
-	States map[catalog.State]int
-	Sealed *catalog.Entry                      // the sealed backup with the newest backup ts; nil without one
-	Runs   map[report.Operation][]*history.Run // that ended, the oldest first
+	Name cluster.Name
+	Lock *Lock // nil if it has none
+	// Archiving is the lock of its archives; nil if it has none.
+	Archiving *Lock
+	States    map[catalog.State]int
+	Sealed    *catalog.Entry                      // the sealed backup with the newest backup ts; nil without one
+	Runs      map[report.Operation][]*history.Run // that ended, the oldest first
 	// Restored is the newest restore of a backup of this cluster that was done, into any cluster; nil without one.
 	Restored *history.Run
 
@@ -34,7 +36,7 @@ type Cluster struct {
 
 // Operations are those whose runs are counted.
 func Operations() []report.Operation {
-	return []report.Operation{report.Backup, report.Restore, report.Resolve}
+	return []report.Operation{report.Backup, report.Restore, report.Resolve, report.Archive}
 }
 
 func (c *Cluster) addBackup(e *catalog.Entry) {
@@ -49,6 +51,11 @@ func (c *Cluster) addBackup(e *catalog.Entry) {
 	if c.Sealed == nil || e.BackupTS > c.Sealed.BackupTS {
 		c.Sealed = e
 	}
+}
+
+// locks are those that it has.
+func (c *Cluster) locks() []*Lock {
+	return slices.DeleteFunc([]*Lock{c.Lock, c.Archiving}, func(l *Lock) bool { return l == nil })
 }
 
 // Last returns the last run of these operations that ended; nil without one.
@@ -71,8 +78,10 @@ func (c *Cluster) Count(op report.Operation, outcome string) (n int) {
 			n++
 		}
 	}
-	if c.Lock != nil && c.Lock.Operation() == op && c.Lock.outcome() == outcome {
-		n++
+	for _, lock := range c.locks() {
+		if lock.Operation() == op && lock.outcome() == outcome {
+			n++
+		}
 	}
 	return n
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 )
@@ -46,10 +47,15 @@ func newState(now time.Time, read *history.State, locks map[cluster.Name]*Lock, 
 		s.addRun(&s.Runs[i], sources)
 	}
 	for name, lock := range locks {
+		if of, archive := journal.ArchiveOf(name); archive {
+			s.cluster(of).Archiving = lock
+			continue
+		}
 		s.cluster(name).Lock = lock
 	}
 	maps.DeleteFunc(s.Clusters, func(_ cluster.Name, c *Cluster) bool {
-		return len(c.States) == 0 && (c.Lock == nil || c.Lock.Record.Released) && now.Sub(c.active()) > quietAge
+		open := slices.ContainsFunc(c.locks(), func(l *Lock) bool { return !l.Record.Released })
+		return len(c.States) == 0 && !open && now.Sub(c.active()) > quietAge
 	})
 	return s
 }
@@ -69,7 +75,7 @@ func (s *State) addRun(r *history.Run, sources map[cluster.BackupID]cluster.Name
 		return
 	}
 	name, known := sources[r.Backup]
-	if !known || r.Outcome != phase.Done {
+	if !known || r.Operation == report.Archive || r.Outcome != phase.Done {
 		return
 	}
 	if of := s.cluster(name); of.Restored == nil || r.Finished.After(of.Restored.Finished) {
@@ -113,8 +119,10 @@ func (s *State) Made(run cluster.RunID) *history.Run {
 // Owned returns the lock that the run has not freed; nil for a run that ended.
 func (s *State) Owned(run cluster.RunID) *Lock {
 	for _, c := range s.Clusters {
-		if c.Lock != nil && c.Lock.Record.Owner.Run == run && !c.Lock.Record.Released {
-			return c.Lock
+		for _, lock := range c.locks() {
+			if lock.Record.Owner.Run == run && !lock.Record.Released {
+				return lock
+			}
 		}
 	}
 	return nil

@@ -60,7 +60,16 @@ func (a *About) Lock() cluster.Name {
 	if a.Operation != Archive {
 		return a.Cluster
 	}
-	return cluster.Name{Namespace: a.Cluster.Namespace, Name: a.Cluster.Name + ".archive"}
+	return cluster.Name{Namespace: a.Cluster.Namespace, Name: a.Cluster.Name + archiveLock}
+}
+
+// archiveLock ends the names of archives' locks.
+const archiveLock = ".archive"
+
+// ArchiveOf returns the cluster whose archives take that lock; false for another lock.
+func ArchiveOf(lock cluster.Name) (cluster.Name, bool) {
+	name, is := strings.CutSuffix(lock.Name, archiveLock)
+	return cluster.Name{Namespace: lock.Namespace, Name: name}, is
 }
 
 // SameRequest returns a Conflict that shows the difference if the run made another request, or belongs to another

@@ -17,9 +17,11 @@ const (
 	StartTiDB      = "start TiDB"
 )
 
-// PublishedPhases are the phases of the operation's published table, in its order.
+// PublishedPhases are the phases of the operation's published table, in its order; none for an archive, which has none.
 func PublishedPhases(o Operation) []string {
 	switch o {
+	case Archive:
+		return nil
 	case Restore:
 		return restorePhases()
 	case Resolve:

@@ -101,7 +101,7 @@ func (r *Report) page(o TableOptions) page {
 			p.notes = append(p.notes, line)
 		}
 	} else {
-		p.tables = []table.Writer{r.phaseTable(o, backupPhases())}
+		p.tables = []table.Writer{r.phaseTable(o, PublishedPhases(r.Operation))}
 		if line := r.compareBackup(); o.Compare && line != "" {
 			p.notes = append(p.notes, line)
 		}
@@ -156,7 +156,7 @@ func (r *Report) facts() []string {
 	if r.Changed != nil {
 		facts = append(facts, "written to: "+r.Changed.Text())
 	}
-	for _, f := range slices.Concat(r.Regions.Facts(), r.EarlyApply.Facts()) {
+	for _, f := range slices.Concat(r.Regions.Facts(), r.EarlyApply.Facts(), r.Archived.Facts()) {
 		facts = append(facts, f[0]+": "+f[1])
 	}
 	line = "run " + orAbsent(string(r.Run))

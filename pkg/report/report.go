@@ -24,6 +24,7 @@ const (
 	Backup  Operation = "backup"
 	Restore Operation = "restore"
 	Resolve Operation = "resolve" // the second half of a restore, on its own
+	Archive Operation = "archive" // a backup's copy outside EBS
 )
 
 // Report is how long a run took, and on what. New versions add JSON fields; none is ever renamed.
@@ -45,7 +46,7 @@ type Header struct {
 	Operation Operation        `json:"operation"`
 	Run       cluster.RunID    `json:"run"`
 	Backup    cluster.BackupID `json:"backup"`
-	// Cluster is the source of a backup and the target of a restore.
+	// Cluster is the source of a backup or an archive, and the target of a restore.
 	Cluster cluster.Name `json:"cluster"`
 	// Outcome is phase.Done or phase.Failed.
 	Outcome  phase.Outcome `json:"outcome"`
@@ -72,6 +73,8 @@ type Header struct {
 	EarlyApply *EarlyApply `json:"earlyApply,omitempty"`
 	// Changed is how much was written to since the previous backup; nil for a restore, and if unknown.
 	Changed *Changed `json:"changed,omitempty"`
+	// Archived is what an archive run read and stored; nil for other runs, and before its blocks were read.
+	Archived *Archived `json:"archived,omitempty"`
 	// VolumeSettings are those of the restored volumes, or of a backup's source; nil if unknown.
 	VolumeSettings *VolumeSettings `json:"volumeSettings,omitempty"`
 	// Expected is what was announced at the run's start; nil if nothing was, as for a cluster's first backup, whose

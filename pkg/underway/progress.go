@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/tisnap/tisnap/pkg/archive/create"
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -47,6 +48,7 @@ func Phases(of journal.Operation) map[string]string {
 	restored, resolved := restore.Outline()
 	outline := map[journal.Operation][]phase.Outline{
 		journal.Backup: backup.Outline(), journal.Restore: restored, journal.Resolve: resolved,
+		journal.Archive: create.Outline(),
 	}[of]
 	phases := make(map[string]string, len(outline))
 	for _, o := range outline {

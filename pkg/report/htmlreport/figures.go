@@ -29,7 +29,7 @@ func facts(r *report.Report) g.Node {
 	if r.Changed != nil {
 		add("written to", r.Changed.Text())
 	}
-	for _, f := range slices.Concat(r.Regions.Facts(), r.EarlyApply.Facts()) {
+	for _, f := range slices.Concat(r.Regions.Facts(), r.EarlyApply.Facts(), r.Archived.Facts()) {
 		add(f[0], f[1])
 	}
 	return h.Dl(h.Class("facts"), out)

@@ -49,8 +49,11 @@ func expected(r *report.Report) g.Node {
 	}
 }
 
-// published is the published table with the run's figures.
+// published is the published table with the run's figures; nil for an archive, for which there is none.
 func published(r *report.Report, compare bool) g.Node {
+	if r.Operation == report.Archive {
+		return nil
+	}
 	t := r.Published(compare)
 	head := g.Group{}
 	for i, c := range t.Head {
