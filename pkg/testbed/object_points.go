@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
@@ -22,6 +23,7 @@ func objectPoints(key string, body []byte) []string {
 	}
 	for folder, point := range map[string]string{
 		manifest.LocksPrefix: "object.lock", manifest.ResolvePrefix: "object.progress", manifest.DeletionsPrefix: "object.deletions",
+		format.PackPrefix: "object.pack", format.SegmentPrefix: "object.segment", format.ArchivePrefix: "object.archive",
 	} {
 		if strings.Contains(key, folder) {
 			return []string{point}

@@ -87,7 +87,7 @@ func Cells(run Run, steps []phase.Outline, points []string) ([]Cell, error) {
 		if !s.ReadOnly {
 			out = append(out, Cell{Run: run, Step: s.Name, Position: BeforeJournal})
 		}
-		if s.Undo {
+		if s.Undo && run != Archive { // which stays unfinished: the same command resumes it
 			out = append(out, Cell{Run: run, Step: s.Name, Position: InUndo}, Cell{Run: run, Step: s.Name, Position: AfterUndo})
 		}
 		out = append(out, suspended(run, s, since, touched[s.Name], first)...)

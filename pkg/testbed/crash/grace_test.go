@@ -47,6 +47,9 @@ func graceful() map[string]stopped {
 			args: ofKilled(Backup, "wait", "runs", "abort", killedRun, "--yes"), at: "ec2.DeleteSnapshot", stalls: "ec2.DeleteSnapshot",
 			code: exitTerminated, left: []string{"run " + killedRun, "tisnap runs abort " + killedRun}, again: true,
 		},
+		"archive create": {
+			args: ofRun(Archive), at: "ebs.GetSnapshotBlock", stalls: everything, code: exitTerminated, left: []string{"the same command resumes the archive"}, again: true,
+		},
 		"release": {args: ofPaused, at: "pd.ResumeScheduler", stalls: "pd.", code: exitHeld, left: []string{"tisnap release tidb/prod --yes again"}, again: true},
 	}
 }

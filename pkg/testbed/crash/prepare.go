@@ -20,6 +20,8 @@ func (s *scene) prepare(ctx context.Context) error {
 			return err
 		}
 		return s.succeeds(ctx, s.backupArgs(s.newer())...)
+	case Archive:
+		return s.initRepo(ctx)
 	case Delete:
 		return s.succeeds(ctx, s.backupArgs(s.name)...)
 	default:

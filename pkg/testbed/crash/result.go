@@ -27,6 +27,8 @@ func (s *scene) result(ctx context.Context) (result, error) {
 		err = s.readBackup(ctx, docs)
 	case s.restores():
 		err = s.readRestored(ctx, docs)
+	case s.run == Archive:
+		err = s.readArchived(ctx, docs)
 	default:
 		err = s.readDeleted(ctx, docs)
 	}

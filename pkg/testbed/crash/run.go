@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tisnap/tisnap/pkg/archive/create"
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/restore"
@@ -21,16 +23,19 @@ const (
 	Resolve Run = "resolve" // of a cluster whose restore was killed when its stores were up
 	Prune   Run = "prune"
 	Delete  Run = "delete"
+	Archive Run = "archive" // of the baseline
 )
 
 // Runs lists all of them.
-func Runs() []Run { return []Run{Backup, Restore, Resolve, Prune, Delete} }
+func Runs() []Run { return []Run{Backup, Restore, Resolve, Prune, Delete, Archive} }
 
 // steps are those of the run, with every option that adds one; nil for a command without a journal, which is killed at
 // its effects.
 func (r Run) steps() []phase.Outline {
 	ofRestore, ofResolve := restore.Outline()
-	return map[Run][]phase.Outline{Backup: backup.Outline(), Restore: ofRestore, Resolve: ofResolve}[r]
+	return map[Run][]phase.Outline{
+		Backup: backup.Outline(), Restore: ofRestore, Resolve: ofResolve, Archive: create.Outline(),
+	}[r]
 }
 
 // scene is one run that is killed, run again and checked, on names of its own.
@@ -49,7 +54,7 @@ func (s *scene) restores() bool { return s.run == Restore || s.run == Resolve }
 func (w *world) scene(run Run) *scene {
 	w.n++
 	s := &scene{world: w, run: run, name: baseline, target: cluster.Name{Namespace: "tidb", Name: fmt.Sprintf("copy-%d", w.n)}}
-	if !s.restores() {
+	if !s.restores() && run != Archive {
 		s.name = fmt.Sprintf("backup-%d", w.n)
 	}
 	return s
@@ -64,6 +69,8 @@ func (s *scene) args() []string {
 		return []string{"resolve", s.target.String(), "--backup", s.name, "--timeout", "1m"}
 	case Prune: // the baseline has its tag, and the newest one always stays
 		return []string{"prune", source.String(), "--keep-last", "1", "--keep-tag", baseline, "--yes", "--delete-rate", "100"}
+	case Archive:
+		return s.inRepo("create", s.name)
 	case Delete:
 		return []string{"delete", s.name, "--yes", "--delete-rate", "100"}
 	default:
@@ -76,6 +83,10 @@ func (s *scene) locked() cluster.Name {
 	if s.restores() {
 		return s.target
 	}
+	if s.run == Archive {
+		about := journal.About{Operation: journal.Archive, Cluster: source}
+		return about.Lock()
+	}
 	return source
 }
 
@@ -83,6 +94,9 @@ func (s *scene) locked() cluster.Name {
 func (s *scene) verifyResult(ctx context.Context) error {
 	if s.run == Prune || s.run == Delete {
 		return s.verifyDeleted(ctx)
+	}
+	if s.run == Archive {
+		return s.verifyArchived(ctx)
 	}
 	if s.run == Backup {
 		if err := s.succeeds(ctx, "restore", s.name, "--to", s.target.String(), "--timeout", "1m"); err != nil {
