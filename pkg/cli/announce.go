@@ -37,6 +37,8 @@ func (d *restoreDoc) times() *report.Report { return d.Report }
 func (d *restoreDoc) garbage() *gc.Report   { return nil }
 func (d *resolveDoc) times() *report.Report { return d.Report }
 func (d *resolveDoc) garbage() *gc.Report   { return nil }
+func (d *createdArchiveDoc) times() *report.Report { return d.Report }
+func (d *createdArchiveDoc) garbage() *gc.Report   { return nil }
 func (d *gcDoc) times() *report.Report      { return nil }
 func (d *gcDoc) garbage() *gc.Report        { return d.Report }
 
@@ -107,24 +109,33 @@ func (a *app) announceEnd(ctx context.Context, err error, code ExitCode) {
 	}
 }
 
+// operationOf is what the command's run is called: a subcommand such as create says nothing of itself.
+func operationOf(cmd *cobra.Command) string {
+	if up := cmd.Parent(); up != nil && up.Name() == string(report.Archive) {
+		return up.Name()
+	}
+	return cmd.Name()
+}
+
 // about is a minimal report, built from the command line, for a run that produced none.
 func about(cmd *cobra.Command, err error) *report.Report {
 	r := &report.Report{
 		Header: report.Header{
-			Operation: report.Operation(cmd.Name()), Outcome: outcome(err), Finished: time.Now().UTC(),
+			Operation: report.Operation(operationOf(cmd)), Outcome: outcome(err), Finished: time.Now().UTC(),
 		},
 	}
 	arg, namespace := cmd.Flags().Arg(0), cmd.Flag("namespace").Value.String()
 	if latest := cmd.Flag(latestIs); latest != nil && latest.Value.String() != "" {
 		arg = latest.Value.String()
 	}
-	if cmd.Name() == "restore" || cmd.Name() == "delete" && cmd.Flags().NArg() == 1 {
+	archive := r.Operation == report.Archive
+	if archive || cmd.Name() == "restore" || cmd.Name() == "delete" && cmd.Flags().NArg() == 1 {
 		r.Backup = cluster.BackupID(arg)
 	}
 	if cmd.Name() == "restore" {
 		arg = cmd.Flag("to").Value.String()
 	}
-	if name, parseErr := cluster.ParseName(arg, namespace); parseErr == nil && cmd.Name() != "delete" {
+	if name, parseErr := cluster.ParseName(arg, namespace); parseErr == nil && cmd.Name() != "delete" && !archive {
 		r.Cluster = name
 	}
 	return r
@@ -170,7 +181,7 @@ func metricsOf(cmd *cobra.Command, end ending, err error, code ExitCode) (set *m
 		set.AddOutcome(r)
 	}
 	set.AddExit(r, int(code), failure.KindOf(err) == failure.Held)
-	return set, r.Cluster.String() + " " + cmd.Name()
+	return set, r.Cluster.String() + " " + operationOf(cmd)
 }
 
 // warn prints a failure that does not affect the exit code.

@@ -6,19 +6,17 @@ func (a *app) archiveCommand() *cobra.Command {
 	var repo repoFlags
 	cmd := &cobra.Command{
 		Use:   "archive",
-		Short: "Read archives: copies of backups outside EBS",
-		Long: `Read archives: copies of backups outside EBS.
+		Short: "Make and read archives: copies of backups outside EBS",
+		Long: `Make and read archives: copies of backups outside EBS.
 
 An archive has the blocks of a backup's volumes, compressed and encrypted, in a repository: a
 prefix in S3-compatible storage, or a folder. A repository is unlocked by an age identity or a
-passphrase. Whoever loses all of its keys has lost its archives.
-
-This version makes no archives yet: it reads, verifies and restores them.`,
+passphrase. Whoever loses all of its keys has lost its archives.`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	repo.add(cmd)
-	cmd.AddCommand(a.archiveInitCommand(&repo), a.archiveListCommand(&repo), a.archiveDescribeCommand(&repo),
+	cmd.AddCommand(a.archiveInitCommand(&repo), a.archiveCreateCommand(&repo), a.archiveListCommand(&repo), a.archiveDescribeCommand(&repo),
 		a.archiveCatCommand(&repo), a.archiveVerifyCommand(&repo), a.archiveRestoreCommand(&repo),
 		a.archiveBenchCommand())
 	return cmd

@@ -67,10 +67,12 @@ func (f *snapshotFlags) check() error {
 	return err
 }
 
-// ebsDirect connects to the EBS direct APIs.
-func (c *connections) ebsDirect(ctx context.Context) (*ebsdirect.Client, error) {
+// ebsDirect connects to the EBS direct APIs of a region.
+func (c *connections) ebsDirect(
+	ctx context.Context, region string, limits ebsdirect.Limits,
+) (*ebsdirect.Client, error) {
 	client, err := ebsdirect.Open(ctx, ebsdirect.Config{
-		Region: c.global.region, Endpoint: c.global.endpoint, Profile: c.global.profile, Log: c.log,
+		Region: region, Limits: limits, Endpoint: c.global.endpoint, Profile: c.global.profile, Log: c.log,
 	})
 	if err != nil {
 		return nil, err
@@ -100,10 +102,12 @@ func (a *app) archiveSnapshots(ctx context.Context, found readArchive, f snapsho
 	}
 	defer c.close()
 	m := &snapshotMaker{readArchive: found, flags: f, sources: sourcesOf(found.archive)}
-	if m.direct, err = c.ebsDirect(ctx); err != nil {
+	e, err := c.ebs(ctx)
+	if err != nil {
 		return err
 	}
-	if m.ec2, err = c.ebs(ctx); err != nil {
+	m.ec2 = e
+	if m.direct, err = c.ebsDirect(ctx, e.Region(), ebsdirect.Limits{}); err != nil {
 		return err
 	}
 	doc := &archiveSnapshotsDoc{header: newHeader("ArchiveSnapshots"), Archive: found.id, Items: []restoredSnapshot{}}

@@ -39,7 +39,7 @@ func continued(
 		}
 		return id, r.Backup, nil
 	}
-	last, err := runs.Last(ctx, store, request.Cluster)
+	last, err := runs.Last(ctx, store, request.Lock())
 	if err != nil {
 		return "", "", err
 	}

@@ -93,6 +93,9 @@ func (a *app) abort(cmd *cobra.Command, r *runs.Run, yes bool) error {
 		})
 	case journal.Restore:
 		return a.abortRestore(cmd, removal{yes: yes, rate: abortRate}, r.ID)
+	case journal.Archive:
+		return failure.New(failure.Usage, "abort run", string(r.ID), "an archive has nothing to undo").
+			WithHint("resume it with: tisnap archive create %s --run-id %s", r.Backup, r.ID)
 	default:
 		return failure.New(failure.Usage, "abort run", string(r.ID),
 			"a %s has nothing to undo", r.Operation).

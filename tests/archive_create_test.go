@@ -1,0 +1,97 @@
+package tests
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"filippo.io/age"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/archive/volume"
+	"github.com/tisnap/tisnap/pkg/cli"
+	"github.com/tisnap/tisnap/pkg/report"
+	"github.com/tisnap/tisnap/pkg/testbed"
+)
+
+// TestArchiveCreate_TwoBackups_GivesBothBackWithoutTheirSnapshots archives two backups of a cluster. Of the second one only what
+// changed is read. After all snapshots were deleted, the images of both are what the snapshots were, in the first 64 MiB, which
+// have all of the stand-in's data.
+func TestArchiveCreate_TwoBackups_GivesBothBackWithoutTheirSnapshots(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, testbed.Config{Nodes: 6, Scale: 20})
+	c, err := p.bed.CreateCluster(t.Context(), prod, 3)
+	require.NoError(t, err)
+	identity, err := age.GenerateX25519Identity()
+	require.NoError(t, err)
+	key := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(key, []byte(identity.String()), 0o600))
+	repo := []string{"--repo", "s3://" + testbed.Bucket + "/archive"}
+	do := func(into any, args ...string) {
+		if args[0] == "archive" {
+			args = append(args, repo...)
+		}
+		e := p.run(t, append(args, "--storage", whole, "-o", "json")...)
+		require.Equal(t, cli.ExitDone, e.code, e.stderr)
+		require.NoError(t, json.Unmarshal([]byte(e.stdout), into))
+	}
+	do(&struct{}{}, "archive", "init", "--recipient", identity.Recipient().String())
+	repo = append(repo, "--repo-identity", key)
+
+	var made [2]struct {
+		Archive   string
+		Committed bool
+		Report    report.Report
+	}
+	want := [2]map[string][]byte{{}, {}}
+	for i := range made {
+		backup := fmt.Sprintf("backup-%d", i)
+		require.NoError(t, c.SplitAt(t.Context(), []byte{byte('a' + i)}))
+		do(&struct{}{}, "backup", prod.String(), "--name", backup)
+		var plan struct{ ReadBytes int64 }
+		do(&plan, "archive", "create", "latest", "--dry-run")
+		do(&made[i], "archive", "create", "latest")
+		require.True(t, made[i].Committed)
+		require.Equal(t, plan.ReadBytes, made[i].Report.Archived.ReadBytes, "as the dry run counted")
+		for _, v := range made[i].Report.Archived.Volumes {
+			image, err := p.bed.EC2.Image(v.Snapshot)
+			require.NoError(t, err)
+			content := make([]byte, 64<<20)
+			_, err = image.ReadAt(content, 0)
+			require.NoError(t, err)
+			want[i][fmt.Sprintf("store-%d-%s.img", v.Store, v.Role)] = content
+			require.Equal(t, []string{"nothing", "snapshot"}[i], v.Compared)
+		}
+	}
+	require.Equal(t, made[0].Archive, made[1].Report.Archived.Base)
+	for i := range made {
+		do(&struct{}{}, "delete", fmt.Sprintf("backup-%d", i), "--yes", "--last", "--delete-rate", "100")
+	}
+	for i := range made {
+		dir := t.TempDir()
+		do(&struct{}{}, "archive", "restore", made[i].Archive, "--to-dir", dir)
+		for name, content := range want[i] {
+			requireImage(t, filepath.Join(dir, name), content)
+		}
+	}
+	do(&struct{}{}, "archive", "verify")
+
+	var state struct{ Items []struct{ Cluster string } }
+	do(&state, "status")
+	require.Len(t, state.Items, 1, "the lock of archives is no cluster")
+}
+
+// requireImage requires that a file begins with content, and has only zeros in the next blocks.
+func requireImage(t *testing.T, path string, content []byte) {
+	t.Helper()
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	defer file.Close()
+	is := make([]byte, len(content)+volume.BlockSize)
+	_, err = file.ReadAt(is, 0)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(append(content, make([]byte, volume.BlockSize)...), is), path)
+}
