@@ -31,16 +31,16 @@ type ending interface {
 	garbage() *gc.Report
 }
 
-func (d *backupDoc) times() *report.Report  { return d.Report }
-func (d *backupDoc) garbage() *gc.Report    { return nil }
-func (d *restoreDoc) times() *report.Report { return d.Report }
-func (d *restoreDoc) garbage() *gc.Report   { return nil }
-func (d *resolveDoc) times() *report.Report { return d.Report }
-func (d *resolveDoc) garbage() *gc.Report   { return nil }
+func (d *backupDoc) times() *report.Report         { return d.Report }
+func (d *backupDoc) garbage() *gc.Report           { return nil }
+func (d *restoreDoc) times() *report.Report        { return d.Report }
+func (d *restoreDoc) garbage() *gc.Report          { return nil }
+func (d *resolveDoc) times() *report.Report        { return d.Report }
+func (d *resolveDoc) garbage() *gc.Report          { return nil }
 func (d *createdArchiveDoc) times() *report.Report { return d.Report }
 func (d *createdArchiveDoc) garbage() *gc.Report   { return nil }
-func (d *gcDoc) times() *report.Report      { return nil }
-func (d *gcDoc) garbage() *gc.Report        { return d.Report }
+func (d *gcDoc) times() *report.Report             { return nil }
+func (d *gcDoc) garbage() *gc.Report               { return d.Report }
 
 func (d *deletionsDoc) times() *report.Report { return nil }
 func (d *deletionsDoc) garbage() *gc.Report   { return d.Items() }

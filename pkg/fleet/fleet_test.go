@@ -192,3 +192,26 @@ func TestRead_CannotBeDecoded_IsNamed(t *testing.T) {
 	require.ElementsMatch(t,
 		[]string{manifest.LockKey(lost), manifest.ReportKey("b0", "r0"), manifest.JournalKey("r1", 3)}, state.Unreadable)
 }
+
+// A cluster is archived while it is backed up: its archives' lock is its second one, and no cluster of its own.
+func TestRead_LockOfArchives_IsTheClusters(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	locks := func(dead bool) *fleet.State {
+		return read(t, now, func(s *exportertest.Storage, _ objstore.Store) {
+			backedUp(s, 1, now.Add(-time.Hour))
+			s.Lock(prod, "run-of-backup", now.Add(-time.Minute), false)
+			about := journal.About{Operation: journal.Archive, Cluster: prod}
+			s.Lock(about.Lock(), "run-of-archive", now.Add(-time.Hour), dead)
+		})
+	}
+	s := locks(false)
+	require.Len(t, s.Clusters, 1)
+	c := s.Clusters[prod]
+	require.EqualValues(t, "run-of-backup", c.Lock.Record.Owner.Run)
+	require.EqualValues(t, "run-of-archive", c.Archiving.Record.Owner.Run)
+	require.True(t, c.Live())
+	require.Same(t, c.Archiving, s.Owned("run-of-archive"))
+	require.Same(t, c.Lock, s.Owned("run-of-backup"))
+	require.True(t, locks(true).Clusters[prod].Live(), "the backup lives")
+}

@@ -7,6 +7,9 @@ func archiveGuards() []Mutant {
 		onlyForReaders = "an archive says nothing to who has no key"
 	)
 	return []Mutant{
+		in("pkg/fleet/state.go", "the lock of a cluster's archives is taken for a cluster", "the page and status show what is there",
+			"if of, archive := journal.ArchiveOf(name); archive {", "if of, archive := journal.ArchiveOf(name); archive && false {",
+			"TestRead_LockOfArchives_IsTheClusters"),
 		in("pkg/archive/snapshot/target.go", "a snapshot that lacks blocks is taken for the volume", asItWas,
 			"t.ebs.Complete(ctx, t.ID, v.Counts.Saved, ebsdirect.Sum(v.Checksum))", "error(nil)",
 			"TestComplete_BlockIsMissing_RefusedByEBS"),
