@@ -16,8 +16,8 @@ passphrase. Whoever loses all of its keys has lost its archives.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	repo.add(cmd)
-	cmd.AddCommand(a.archiveInitCommand(&repo), a.archiveCreateCommand(&repo), a.archiveListCommand(&repo), a.archiveDescribeCommand(&repo),
-		a.archiveCatCommand(&repo), a.archiveVerifyCommand(&repo), a.archiveRestoreCommand(&repo),
-		a.archiveBenchCommand())
+	cmd.AddCommand(a.archiveInitCommand(&repo), a.archiveCreateCommand(&repo), a.archiveListCommand(&repo),
+		a.archiveDescribeCommand(&repo), a.archiveCatCommand(&repo), a.archiveVerifyCommand(&repo),
+		a.archiveRestoreCommand(&repo), a.archiveBenchCommand())
 	return cmd
 }

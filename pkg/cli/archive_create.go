@@ -38,8 +38,8 @@ func (a *app) archiveCreateCommand(repo *repoFlags) *cobra.Command {
 		Short: "Archive a sealed backup: copy its snapshots' blocks into the repository",
 		Long: `Archive a sealed backup: copy its snapshots' blocks into the repository.
 
-The blocks are read by the EBS direct APIs; the cluster is not touched, and backups of it go on.
-Each block is stored once, compressed and encrypted. Compared with a base, by default the newest
+The blocks are read by the EBS direct APIs: the cluster is not touched, and can be backed up
+meanwhile. Each block is stored once, compressed and encrypted. Compared with a base, by default the newest
 archive of the cluster, only blocks that changed are read while the base's snapshots exist;
 afterwards all are read, and those that changed are stored.
 

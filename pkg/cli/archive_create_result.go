@@ -73,7 +73,8 @@ func archived(r *create.Result, repo *repository.Repository, prices *estimate.Pr
 // bytesOf converts numbers of blocks.
 func bytesOf(s volume.Stats) report.ArchivedBytes {
 	return report.ArchivedBytes{
-		ReadBytes: s.Read * volume.BlockSize, FreeBytes: s.Free * volume.BlockSize, ZeroBytes: s.Zero * volume.BlockSize,
+		ReadBytes: s.Read * volume.BlockSize, FreeBytes: s.Free * volume.BlockSize,
+		ZeroBytes:      s.Zero * volume.BlockSize,
 		UnchangedBytes: s.Unchanged * volume.BlockSize, RepeatedBytes: s.Repeated * volume.BlockSize,
 		PackedBytes: s.Packed * volume.BlockSize,
 	}
@@ -123,8 +124,8 @@ type archivePlanDoc struct {
 	ReadBytes  int64                `json:"readBytes"`
 	// Seconds is how long reading takes at the rate, at least.
 	Seconds float64 `json:"seconds"`
-	// Requests are those to the EBS direct APIs and, for packs, to the repository: at most, as if no block were known or
-	// compressible.
+	// Requests are those to the EBS direct APIs and, for packs, to the repository: at most, as if no block were known
+	// or compressible.
 	Requests    int64    `json:"requests"`
 	RequestsUSD *float64 `json:"requestsUSD,omitempty"`
 }

@@ -213,7 +213,8 @@ func restores(s *fleet.State, question string) g.Node {
 	for i := len(s.Runs) - 1; i >= 0 && len(rows) < maxRuns; i-- {
 		r := &s.Runs[i]
 		text := strings.ToLower(fmt.Sprintf("%s %s %s", r.Run, r.Cluster, r.Backup))
-		if r.Operation == report.Backup || r.Operation == report.Archive || !strings.Contains(text, strings.ToLower(strings.TrimSpace(question))) {
+		if r.Operation == report.Backup || r.Operation == report.Archive ||
+			!strings.Contains(text, strings.ToLower(strings.TrimSpace(question))) {
 			continue
 		}
 		outcome := badge(string(r.Outcome), "good")

@@ -19,7 +19,7 @@ type Archived struct {
 	ArchivedBytes
 	Packs       int64 `json:"packs"`
 	StoredBytes int64 `json:"storedBytes"` // in packs: compressed and encrypted
-	// Lists and Reads are requests to the EBS direct APIs; Throttled is how many of them were refused because of a rate.
+	// Lists and Reads are requests to the EBS direct APIs; Throttled of them were refused because of a rate.
 	Lists     int64 `json:"lists"`
 	Reads     int64 `json:"reads"`
 	Throttled int64 `json:"throttled,omitempty"`
