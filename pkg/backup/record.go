@@ -59,7 +59,7 @@ func (w *recorder) draft(
 		EarlyApply: p.EarlyApply, HeldBy: p.HeldBy, ClusterMeta: w.opts.ClusterMeta, Tags: w.opts.Tags,
 		LogBackups: w.logBackups(ctx, s),
 		Kubernetes: manifest.Kubernetes{
-			TidbCluster: p.Source.TidbCluster, PVCs: p.Source.PVCs, PVs: p.Source.PVs,
+			TidbCluster: p.Source.TidbCluster, Objects: p.Source.Objects, PVCs: p.Source.PVCs, PVs: p.Source.PVs,
 		},
 	}, nil
 }

@@ -33,6 +33,10 @@ func (c *Client) TiKVPods(ctx context.Context, name cluster.Name) ([]Pod, error)
 	if err != nil {
 		return nil, err
 	}
+	return c.podsOf(ctx, name, of)
+}
+
+func (c *Client) podsOf(ctx context.Context, name cluster.Name, of *source) ([]Pod, error) {
 	list, err := c.core.Pods(name.Namespace).List(ctx, of.pods)
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list tikv pods", name.String())

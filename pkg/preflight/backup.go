@@ -40,7 +40,8 @@ type PD interface {
 // Source is a cluster fit for backup, with the objects that a restore needs.
 type Source struct {
 	Topology    cluster.Topology  `json:"topology"`
-	TidbCluster json.RawMessage   `json:"tidbCluster"`
+	TidbCluster json.RawMessage   `json:"tidbCluster,omitempty"`
+	Objects     []json.RawMessage `json:"objects,omitempty"` // instead, of a cluster of TiDB Operator 2.x
 	PVCs        []json.RawMessage `json:"pvcs"`
 	PVs         []json.RawMessage `json:"pvs"`
 	// VolumeTags are the volumes' EC2 tags, some of which a backup may keep.
@@ -87,6 +88,9 @@ func Describe(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Na
 			WithHint("wait until the restore has ended; if it failed, its data is inconsistent: back up the original " +
 				"cluster instead")
 	}
+	if tc.Unsteady != nil {
+		return nil, tc.Unsteady
+	}
 	pods, err := k.TiKVPods(ctx, name)
 	if err != nil {
 		return nil, err
@@ -95,7 +99,7 @@ func Describe(ctx context.Context, k kube.Clusters, p PD, e EBS, name cluster.Na
 	if err != nil {
 		return nil, err
 	}
-	src := &Source{TidbCluster: tc.Object}
+	src := &Source{TidbCluster: tc.Object, Objects: tc.Objects}
 	t := &src.Topology
 	t.Cluster, t.PD, t.PDReplicas, t.TiDBReplicas = tc.Name, tc.PDAddresses, tc.PDReplicas, tc.TiDBReplicas
 	t.TiFlashStores = tiflash

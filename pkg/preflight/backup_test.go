@@ -1,6 +1,7 @@
 package preflight_test
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -37,6 +38,17 @@ func TestBackup_SoundCluster_IsDescribed(t *testing.T) {
 	}, v)
 }
 
+// A cluster of TiDB Operator 2.x has no TidbCluster, but a Cluster, groups and instances.
+func TestBackup_ClusterOfOperator2_HasItsObjects(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.tc.Object, w.tc.Objects = nil, []json.RawMessage{[]byte(`{"kind":"Cluster"}`), []byte(`{"kind":"TiKVGroup"}`)}
+	src, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{TS: preflight.TSRules{MaxLag: maxLag}})
+	require.NoError(t, err)
+	require.Empty(t, src.TidbCluster)
+	require.Equal(t, w.tc.Objects, src.Objects)
+}
+
 func TestBackup_TombstonesAndTiFlash_DoNotCount(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -57,6 +69,9 @@ func TestBackup_WhatWouldFailLater_IsRefused(t *testing.T) {
 		hint   string
 	}{
 		{"recovery mode", func(w *world) { w.tc.RecoveryMode = true }, failure.Unready, "recovery mode", ""},
+		{"unsteady by its objects", func(w *world) {
+			w.tc.Unsteady = failure.New(failure.Unready, "check cluster", "tidb/prod", "it is paused").WithHint("end the pause")
+		}, failure.Unready, "it is paused", "end the pause"},
 		{"no stores", func(w *world) { w.stores, w.pods = nil, nil }, failure.Unready, "no TiKV store", ""},
 		{"a store is down", func(w *world) { w.stores[1].State = pd.StoreDown }, failure.Unready, "store 2 (prod-tikv-1:20160) is Down", "Up"},
 		{"a store leaves", func(w *world) { w.stores[1].State = pd.StoreOffline }, failure.Unready, "is Offline", "Tombstone"},

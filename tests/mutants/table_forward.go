@@ -38,3 +38,15 @@ func forwardGuards() []Mutant {
 			"TestRoute_Auto_FirstAddressDecides"),
 	}
 }
+
+// operator2Guards are those of clusters of TiDB Operator 2.x.
+func operator2Guards() []Mutant {
+	return []Mutant{
+		in("pkg/kube/generation2.go", "the groups of another cluster are taken for the cluster's", provenHold,
+			"!operator2.BelongsTo(name.Name, &o)", "name.Name == \"\" || &o == nil",
+			"TestGeneration2_TwoInANamespace_AreToldApart"),
+		in("pkg/preflight/backup.go", "a cluster that its Operator is changing is backed up", provenHold,
+			"if tc.Unsteady != nil {", "if false {",
+			"TestBackup_WhatWouldFailLater_IsRefused"),
+	}
+}

@@ -151,6 +151,13 @@ func admission(s metav1.Status) (class, bool) {
 	return class{}, false
 }
 
+// NotServed reports whether an error says that the API server does not have the resource at all: its
+// CustomResourceDefinition is not installed.
+func NotServed(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status) && noSuchResource(status.Status())
+}
+
 // noSuchResource distinguishes the 404 of an unserved path, such as that of a CRD that is not installed, from that of a
 // missing object: only the latter comes with a Status; for the former client-go makes one up and marks it in its
 // causes.

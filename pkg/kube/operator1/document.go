@@ -37,6 +37,10 @@ type TidbCluster struct {
 	Elsewhere map[cluster.StoreID]bool
 	TiDBReady int             // healthy TiDB members, from the status
 	Object    json.RawMessage // unchanged, including unknown fields
+	// Objects are those of a cluster of TiDB Operator 2.x, which has no Object, as a manifest keeps them.
+	Objects []json.RawMessage
+	// Unsteady is why the cluster cannot be backed up now, as far as its objects show; nil if it can.
+	Unsteady error
 }
 
 // document is the part of a TidbCluster that Read decodes.
