@@ -56,7 +56,12 @@ func (t *Trap) Watch(point string) *fault.Rule {
 			t.stopped = true
 			return &fault.Rule{Position: fault.Slow, Do: func() { t.signal(syscall.SIGTERM) }}
 		}
-		return t.inUndo(point)
+		if rule := t.inUndo(point); rule != nil || !t.stopped || !strings.HasPrefix(point, "ec2.Describe") {
+			return rule
+		}
+		// The steps beside or behind the cell's do not end before the process has noticed the signal: a backup that comes
+		// to its seal keeps its name.
+		return &fault.Rule{Position: fault.Slow, Delay: stopTime}
 	}
 	return nil
 }
