@@ -43,9 +43,9 @@ meanwhile. Each block is stored once, compressed and encrypted. Compared with a 
 archive of the cluster, only blocks that changed are read while the base's snapshots exist;
 afterwards all are read, and those that changed are stored.
 
-An archive is listed once all of it is stored, and only then exits the command with 0. The same
-command resumes a run that failed or died, and does not read again what is stored. The backup
-cannot be deleted meanwhile.`,
+An archive is listed once all of it is stored, and only then does the command exit with 0. The
+same command resumes a run that failed or died, and does not read again what is stored. The
+backup cannot be deleted meanwhile.`,
 		Example: `  tisnap archive create latest --storage s3://backups/prod --repo s3://archive/prod --repo-identity ops.key
 
   # how much would be read, how long that takes at least, and what the requests cost
@@ -146,7 +146,7 @@ func (a *app) archiveCreate(cmd *cobra.Command, f archiveCreateFlags, repo *repo
 				if err != nil {
 					return nil, err
 				}
-				return archivePlan(opts, deps.Repository, plan, prices), nil
+				return archivePlan(opts, deps.Repository, plan, prices, dryByEnv(cmd)), nil
 			},
 			run: func(ctx context.Context) (document, error) {
 				result, err := create.Run(ctx, deps, opts)

@@ -128,6 +128,7 @@ type archivePlanDoc struct {
 	// or compressible.
 	Requests    int64    `json:"requests"`
 	RequestsUSD *float64 `json:"requestsUSD,omitempty"`
+	Warnings    []string `json:"warnings,omitempty"`
 }
 
 // plannedArchiveItem is what is read of one volume.
@@ -141,12 +142,15 @@ type plannedArchiveItem struct {
 }
 
 func archivePlan(
-	opts create.Options, repo *repository.Repository, p *create.Plan, prices *estimate.Prices,
+	opts create.Options, repo *repository.Repository, p *create.Plan, prices *estimate.Prices, warning string,
 ) *archivePlanDoc {
 	doc := &archivePlanDoc{
 		header: newHeader("ArchivePlan"), Backup: opts.Backup, Cluster: opts.Cluster, Repository: repo.ID().String(),
 		Base: p.Base, ReadBytes: p.Blocks * volume.BlockSize, Seconds: p.Seconds, Items: []plannedArchiveItem{},
 		Requests: p.Spent.Lists + p.Spent.Reads + p.Spent.Packs, RequestsUSD: requestsUSD(p.Spent, prices),
+	}
+	if warning != "" {
+		doc.Warnings = []string{warning}
 	}
 	for _, v := range p.Volumes {
 		doc.Items = append(doc.Items, plannedArchiveItem{
@@ -177,5 +181,10 @@ func (d *archivePlanDoc) table(w io.Writer, v view) error {
 			"nothing was changed\n",
 		d.Backup, d.Cluster, base, iBytes(d.ReadBytes), report.Roughly(d.Seconds), humanize.Comma(d.Requests),
 		usd(d.RequestsUSD))
+	for _, warning := range d.Warnings {
+		if err == nil {
+			_, err = fmt.Fprintln(w, "warning: "+warning)
+		}
+	}
 	return err
 }

@@ -113,5 +113,5 @@ func dryByEnv(cmd *cobra.Command) string {
 	if f == nil || f.Annotations[fromEnvironment] == nil || f.Value.String() != "true" {
 		return ""
 	}
-	return fmt.Sprintf("%s makes this a dry run: no %s is done", envName(f.Name), cmd.Name())
+	return fmt.Sprintf("%s makes this a dry run: no %s is done", envName(f.Name), operationOf(cmd))
 }

@@ -99,9 +99,12 @@ func (a *About) SameRequest(run cluster.RunID, other *About) error {
 	if len(differing) == 0 {
 		return nil
 	}
+	hint := "run the command that it was started with"
+	if a.Operation != Archive { // which has nothing to undo
+		hint += ", or undo it: tisnap runs abort " + string(run)
+	}
 	return failure.New(failure.Conflict, "resume run", string(run), "it is of another request: %s",
-		strings.Join(differing, "; ")).
-		WithHint("run the command that it was started with, or undo it: tisnap runs abort %s", run)
+		strings.Join(differing, "; ")).WithHint("%s", hint)
 }
 
 // ReadAbout reads the run's description from its journal's first record; Corrupt if that record lacks it.
