@@ -34,18 +34,19 @@ func (p *patched) ReadAt(into []byte, offset int64) (int, error) {
 // Whatever a volume holds, the reader ends, after few reads, and never says that a block is free which has a superblock or
 // is not of the file system.
 func FuzzRead(f *testing.F) {
-	image := newJournalled(f, load(f, "no-sums"), revokesFeature|wideFeature, -6, ^uint32(0))
+	image := newJournalled(f, newMounted(f, load(f, "no-sums")), revokesFeature|wideFeature, -6, ^uint32(0))
 	image.write(transaction{copies: image.wrong()}, transaction{revokes: image.meta}, transaction{copies: image.right()},
 		transaction{copies: image.wrong(), open: true})
 	areas := []int{1024, 2048, image.inode, image.blocks[0] * image.size, image.bitmaps[0] * image.size}
 	for _, b := range append(image.blocks[len(image.blocks)-6:], image.blocks[1:40]...) {
 		areas = append(areas, b*image.size)
 	}
+	whole := image.bytes()
 	for area := range areas {
 		f.Add([]byte{byte(area), 0, 1, 1, byte(area), 0, 7, 0x80})
 	}
 	f.Fuzz(func(t *testing.T, patches []byte) {
-		p := &patched{image: image.raw, patches: map[int64]byte{}}
+		p := &patched{image: whole, patches: map[int64]byte{}}
 		for ; len(patches) >= 4; patches = patches[4:] {
 			area := areas[int(patches[0])%len(areas)]
 			p.patches[int64(area)+int64(binary.BigEndian.Uint16(patches[1:])%1024)] ^= patches[3]

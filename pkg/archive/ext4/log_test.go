@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"io"
 	"os"
 	"slices"
 	"testing"
@@ -21,53 +22,104 @@ const (
 	sums3Feature   = 0x10
 )
 
-// journalled is an image of before whose journal is being written: blocks of bitmaps, descriptors and the superblock
-// are those of before, all others those of after, as on a volume whose file system was mounted.
+// mounted is a fixture as a mount left it: blocks of bitmaps, descriptors and the superblock are those of before, all
+// others those of after, and the journal is empty.
+type mounted struct {
+	raw     []byte
+	size    int    // of a block
+	inode   int    // where the journal's is
+	blocks  []int  // of the journal
+	meta    []int  // the blocks that differ from after, whose bitmaps come last
+	bitmaps []int  // of groups
+	after   []byte // the image after the replay
+}
+
+// newMounted makes it, for many logs.
+func newMounted(t testing.TB, f fixture) *mounted {
+	t.Helper()
+	m := &mounted{}
+	var err error
+	m.raw, err = os.ReadFile(f.before)
+	require.NoError(t, err)
+	m.after, err = os.ReadFile(f.after)
+	require.NoError(t, err)
+	m.size = 1024 << m.u32(1024+0x18)
+	m.find(t)
+	meta := m.meta
+	m.meta = nil
+	for b := range len(m.raw) / m.size {
+		raw, after := m.raw[b*m.size:][:m.size], m.block(b)
+		switch same := bytes.Equal(raw, after); {
+		case same || slices.Contains(m.blocks, b):
+		case slices.Contains(meta, b):
+			m.meta = append(m.meta, b)
+		default:
+			copy(raw, after)
+		}
+	}
+	for _, b := range m.blocks[1:] {
+		clear(m.raw[b*m.size:][:m.size])
+	}
+	return m
+}
+
+func (m *mounted) u16(offset int) int { return int(binary.LittleEndian.Uint16(m.raw[offset:])) }
+func (m *mounted) u32(offset int) int { return int(binary.LittleEndian.Uint32(m.raw[offset:])) }
+
+// block is a block after the replay.
+func (m *mounted) block(b int) []byte { return m.after[b*m.size:][:m.size] }
+
+// journalled is a mounted image whose journal is being written.
 type journalled struct {
+	*mounted
 	t        testing.TB
-	raw      []byte
-	size     int    // of a block
-	inode    int    // where the journal's is
-	blocks   []int  // of the journal
-	meta     []int  // the blocks that differ from after, whose bitmaps come last
-	bitmaps  []int  // of groups
-	after    []byte // the image after the replay
-	features uint32 // of the journal
+	own      map[int][]byte // the blocks that may differ from the mounted image, which other tests share
+	features uint32         // of the journal
 	time     uint64
 	number   uint32 // of the next transaction
 	at       int    // where it goes
 }
 
-func (j *journalled) u16(offset int) int { return int(binary.LittleEndian.Uint16(j.raw[offset:])) }
-func (j *journalled) u32(offset int) int { return int(binary.LittleEndian.Uint32(j.raw[offset:])) }
+// block is a block of the image, which may be changed.
+func (j *journalled) block(b int) []byte {
+	if j.own[b] == nil {
+		j.own[b] = slices.Clone(j.raw[b*j.size:][:j.size])
+	}
+	return j.own[b]
+}
 
-// block is a part of an image.
-func (j *journalled) block(image []byte, block int) []byte { return image[block*j.size:][:j.size] }
-
-// newJournalled empties the journal of an image and says that it has to be replayed from a block on.
-func newJournalled(t testing.TB, f fixture, features uint32, start int, number uint32) *journalled {
-	t.Helper()
-	j := &journalled{t: t, features: features, number: number, at: start, time: 1000}
-	var err error
-	j.raw, err = os.ReadFile(f.before)
-	require.NoError(t, err)
-	j.after, err = os.ReadFile(f.after)
-	require.NoError(t, err)
-	j.size = 1024 << j.u32(1024+0x18)
-	j.find()
-	meta := append([]int{}, j.meta...)
-	j.meta = nil
-	for b := range len(j.raw) / j.size {
-		switch same := bytes.Equal(j.block(j.raw, b), j.block(j.after, b)); {
-		case same || slices.Contains(j.blocks, b):
-		case slices.Contains(meta, b):
-			j.meta = append(j.meta, b)
-		default:
-			copy(j.block(j.raw, b), j.block(j.after, b))
+// ReadAt reads the image.
+func (j *journalled) ReadAt(p []byte, off int64) (n int, err error) {
+	if off >= int64(len(j.raw)) {
+		return 0, io.EOF
+	}
+	n = copy(p, j.raw[off:])
+	for b := int(off) / j.size; b*j.size < int(off)+n; b++ {
+		if own := j.own[b]; own != nil {
+			at := b*j.size - int(off)
+			copy(p[max(at, 0):n], own[max(-at, 0):])
 		}
 	}
-	for _, b := range j.blocks[1:] {
-		clear(j.block(j.raw, b))
+	if n < len(p) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// bytes is the whole image.
+func (j *journalled) bytes() []byte {
+	out := slices.Clone(j.raw)
+	for b, own := range j.own {
+		copy(out[b*j.size:], own)
+	}
+	return out
+}
+
+// newJournalled says that the journal of an image has to be replayed from a block on.
+func newJournalled(t testing.TB, m *mounted, features uint32, start int, number uint32) *journalled {
+	t.Helper()
+	j := &journalled{
+		mounted: m, t: t, own: map[int][]byte{}, features: features, number: number, at: start, time: 1000,
 	}
 	if start < 0 {
 		j.at = len(j.blocks) + start
@@ -82,34 +134,35 @@ func newJournalled(t testing.TB, f fixture, features uint32, start int, number u
 }
 
 // find finds the bitmaps and the journal.
-func (j *journalled) find() {
-	first := j.u32(1024 + 0x14)
-	groups := (j.u32(1024+0x4) - first + j.u32(1024+0x20) - 1) / j.u32(1024+0x20)
+func (m *mounted) find(t testing.TB) {
+	t.Helper()
+	first := m.u32(1024 + 0x14)
+	groups := (m.u32(1024+0x4) - first + m.u32(1024+0x20) - 1) / m.u32(1024+0x20)
 	descriptor := 32
-	if j.u32(1024+0x60)&0x80 != 0 {
-		descriptor = j.u16(1024 + 0xfe)
+	if m.u32(1024+0x60)&0x80 != 0 {
+		descriptor = m.u16(1024 + 0xfe)
 	}
-	for b := first; b <= first+(groups*descriptor+j.size-1)/j.size; b++ {
-		j.meta = append(j.meta, b)
+	for b := first; b <= first+(groups*descriptor+m.size-1)/m.size; b++ {
+		m.meta = append(m.meta, b)
 	}
 	table := 0
 	for g := range groups {
-		at := (first+1)*j.size + g*descriptor
-		j.meta, j.bitmaps = append(j.meta, j.u32(at)), append(j.bitmaps, j.u32(at))
+		at := (first+1)*m.size + g*descriptor
+		m.meta, m.bitmaps = append(m.meta, m.u32(at)), append(m.bitmaps, m.u32(at))
 		if g == 0 {
-			table = j.u32(at + 8)
+			table = m.u32(at + 8)
 		}
 	}
-	inode := table*j.size + 7*j.u16(1024+0x58)
-	j.inode = inode
-	require.Zero(j.t, j.u16(inode+0x28+6), "the journal's extents are in its inode")
-	for e := range j.u16(inode + 0x28 + 2) {
+	inode := table*m.size + 7*m.u16(1024+0x58)
+	m.inode = inode
+	require.Zero(t, m.u16(inode+0x28+6), "the journal's extents are in its inode")
+	for e := range m.u16(inode + 0x28 + 2) {
 		at := inode + 0x28 + 12 + 12*e
-		for i := range j.u16(at + 4) {
-			j.blocks = append(j.blocks, j.u32(at+8)+i)
+		for i := range m.u16(at + 4) {
+			m.blocks = append(m.blocks, m.u32(at+8)+i)
 		}
 	}
-	j.blocks = j.blocks[:j.u32(inode+4)/j.size]
+	m.blocks = m.blocks[:m.u32(inode+4)/m.size]
 }
 
 func castagnoli(seed uint32, data []byte) uint32 {
@@ -118,7 +171,7 @@ func castagnoli(seed uint32, data []byte) uint32 {
 
 // super changes the journal's superblock.
 func (j *journalled) super(change func([]byte)) {
-	super := j.block(j.raw, j.blocks[0])[:1024]
+	super := j.block(j.blocks[0])[:1024]
 	super[0x50] = 4
 	change(super)
 	clear(super[0xfc:][:4])
@@ -128,7 +181,9 @@ func (j *journalled) super(change func([]byte)) {
 }
 
 // ext4 changes the file system's superblock.
-func (j *journalled) ext4(change func([]byte)) { changeSuperblock(j.raw[1024:2048], change) }
+func (j *journalled) ext4(change func([]byte)) {
+	changeSuperblock(j.block(1024 / j.size)[1024%j.size:][:1024], change)
+}
 
 func changeSuperblock(super []byte, change func([]byte)) {
 	change(super)
@@ -138,7 +193,7 @@ func changeSuperblock(super []byte, change func([]byte)) {
 }
 
 func (j *journalled) seed() uint32 {
-	return castagnoli(^uint32(0), j.block(j.raw, j.blocks[0])[0x30:0x40])
+	return castagnoli(^uint32(0), j.block(j.blocks[0])[0x30:0x40])
 }
 
 // copied is a block's content in a transaction.
@@ -151,7 +206,7 @@ type copied struct {
 func (j *journalled) right() []copied {
 	var out []copied
 	for _, b := range j.meta {
-		out = append(out, copied{b, j.block(j.after, b)})
+		out = append(out, copied{b, j.mounted.block(b)})
 	}
 	return out
 }
@@ -160,7 +215,7 @@ func (j *journalled) right() []copied {
 func (j *journalled) wrong() []copied {
 	var out []copied
 	for _, b := range j.meta {
-		content := slices.Clone(j.block(j.raw, b))
+		content := slices.Clone(j.block(b))
 		if slices.Contains(j.bitmaps, b) {
 			clear(content)
 		}
@@ -181,9 +236,9 @@ type transaction struct {
 
 // put puts a block into the log, and returns it.
 func (j *journalled) put(kind, number uint32) []byte {
-	out := j.block(j.raw, j.blocks[j.at])
+	out := j.block(j.blocks[j.at])
 	if j.at++; j.at == len(j.blocks) {
-		j.at = int(binary.BigEndian.Uint32(j.block(j.raw, j.blocks[0])[0x14:]))
+		j.at = int(binary.BigEndian.Uint32(j.block(j.blocks[0])[0x14:]))
 	}
 	clear(out)
 	if kind != 0 {
@@ -301,7 +356,7 @@ func (j *journalled) describe(number uint32, copies []copied, damage string) int
 // free returns the map of the image and its free blocks.
 func (j *journalled) free() (*ext4.Map, []int64) {
 	j.t.Helper()
-	m, err := ext4.Read(j.t.Context(), bytes.NewReader(j.raw), int64(len(j.raw)))
+	m, err := ext4.Read(j.t.Context(), j, int64(len(j.raw)))
 	require.NoError(j.t, err)
 	var free []int64
 	for b := range int64(len(j.raw)) / ext4.BlockSize {

@@ -41,7 +41,7 @@ func logs() map[string]func(j *journalled) {
 		"revoked": func(j *journalled) {
 			wrong, revokes := j.wrong(), j.meta
 			for _, c := range j.right() {
-				copy(j.block(j.raw, c.block), c.content)
+				copy(j.block(c.block), c.content)
 			}
 			j.ext4(func(super []byte) { super[0x60] |= 0x4 })
 			j.write(transaction{copies: wrong}, transaction{revokes: revokes})
@@ -49,7 +49,7 @@ func logs() map[string]func(j *journalled) {
 		"revoked by its own transaction": func(j *journalled) {
 			wrong, revokes := j.wrong(), j.meta
 			for _, c := range j.right() {
-				copy(j.block(j.raw, c.block), c.content)
+				copy(j.block(c.block), c.content)
 			}
 			j.ext4(func(super []byte) { super[0x60] |= 0x4 })
 			j.write(transaction{copies: wrong, revokes: revokes})
@@ -74,6 +74,7 @@ func TestRead_Log_AsReplayed(t *testing.T) {
 	for name := range fixtures() {
 		f := load(t, name)
 		_, want := read(t, f.after)
+		on := newMounted(t, f)
 		for kind, features := range logFeatures() {
 			if name != "sums" && kind != "plain" && kind != "v3 wide" {
 				continue // what is in a log does not depend on the layout
@@ -81,7 +82,7 @@ func TestRead_Log_AsReplayed(t *testing.T) {
 			for content, write := range logs() {
 				t.Run(fmt.Sprintf("%s/%s/%s", name, kind, content), func(t *testing.T) {
 					t.Parallel()
-					j := newJournalled(t, f, features, 1, 7)
+					j := newJournalled(t, on, features, 1, 7)
 					write(j)
 					m, free := j.free()
 					require.Empty(t, m.Reason())
@@ -100,11 +101,12 @@ func TestRead_LogGoesRound_AsReplayed(t *testing.T) {
 	t.Parallel()
 	f := load(t, "copies")
 	_, want := read(t, f.after)
+	on := newMounted(t, f)
 	for start := -6; start < 0; start++ {
 		for number := ^uint32(2); number != 2; number++ {
 			t.Run(fmt.Sprintf("%d/%x", start, number), func(t *testing.T) {
 				t.Parallel()
-				j := newJournalled(t, f, revokesFeature|sums3Feature, start, number)
+				j := newJournalled(t, on, revokesFeature|sums3Feature, start, number)
 				j.write(transaction{copies: j.wrong()}, transaction{revokes: j.meta}, transaction{copies: j.right()})
 				j.write(transaction{copies: j.wrong(), open: true})
 				m, free := j.free()
@@ -122,7 +124,7 @@ func (j *journalled) judge(t *testing.T, want []int64) {
 		return
 	}
 	path := filepath.Join(t.TempDir(), "image")
-	writeSparse(t, path, j.raw)
+	writeSparse(t, path, j.bytes())
 	text, err := command(t, "e2fsck", "-y", "-E", "journal_only", path).CombinedOutput()
 	require.NoError(t, err, "%s", text)
 	require.Equal(t, want, freeBlocks(t, path), "%s", text)
@@ -143,10 +145,11 @@ func TestRead_Escaped_AsReplayed(t *testing.T) {
 	require.NoError(t, os.WriteFile(f.after, raw, 0o600))
 	m, want := read(t, f.after)
 	require.Empty(t, m.Reason())
+	on := newMounted(t, f)
 	for kind, features := range logFeatures() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			j := newJournalled(t, f, features, 1, 7)
+			j := newJournalled(t, on, features, 1, 7)
 			j.write(transaction{copies: j.right()})
 			m, free := j.free()
 			require.Empty(t, m.Reason())
@@ -167,10 +170,11 @@ func TestRead_LogOfAnEarlierUse_Ends(t *testing.T) {
 	t.Parallel()
 	f := load(t, "sums")
 	_, want := read(t, f.after)
+	on := newMounted(t, f)
 	for _, damage := range []string{"descriptor", "revoke", "commit"} {
 		t.Run(damage, func(t *testing.T) {
 			t.Parallel()
-			j := newJournalled(t, f, revokesFeature|sums3Feature, 1, 7)
+			j := newJournalled(t, on, revokesFeature|sums3Feature, 1, 7)
 			j.write(transaction{copies: j.right()},
 				transaction{copies: j.wrong(), revokes: []int{1}, damage: damage, older: true},
 				transaction{copies: j.wrong()})
@@ -185,7 +189,7 @@ func TestRead_LogOfAnEarlierUse_Ends(t *testing.T) {
 // What makes a mount fail, or is not handled, means that nothing is free.
 func TestRead_OddLog_NothingIsFree(t *testing.T) {
 	t.Parallel()
-	f := load(t, "sums")
+	on := newMounted(t, load(t, "sums"))
 	super := func(offset int, value uint32) func(*journalled) {
 		return func(j *journalled) {
 			j.super(func(super []byte) { binary.BigEndian.PutUint32(super[offset:], value) })
@@ -205,7 +209,7 @@ func TestRead_OddLog_NothingIsFree(t *testing.T) {
 		"count of revokes": {damaged("count of revokes"), "a revoke block of a committed transaction of the journal is damaged"},
 		"not to be replayed": {func(j *journalled) { j.ext4(func(super []byte) { super[0x60] &^= 0x4 }) },
 			"the journal is not empty, but"},
-		"superblock": {func(j *journalled) { j.block(j.raw, j.blocks[0])[0x1b] ^= 1 },
+		"superblock": {func(j *journalled) { j.block(j.blocks[0])[0x1b] ^= 1 },
 			"the checksum of the journal's superblock is wrong"},
 		"no superblock":      {super(0, 1), "the journal has no superblock of version 2"},
 		"version 1":          {super(4, 3), "the journal has no superblock of version 2"},
@@ -224,12 +228,12 @@ func TestRead_OddLog_NothingIsFree(t *testing.T) {
 		"no journal": {func(j *journalled) { j.ext4(func(super []byte) { super[0x5c] &^= 4 }) },
 			"the journal has to be replayed, but there is none"},
 		"resized": {func(j *journalled) {
-			grown := append([]byte{}, j.block(j.after, 1)...)
+			grown := append([]byte{}, j.mounted.block(1)...)
 			changeSuperblock(grown, func(super []byte) { super[0x5]-- })
 			j.write(transaction{copies: []copied{{1, grown}}})
 		}, "the file system was being resized or got another feature"},
 		"damaged copy of the superblock": {func(j *journalled) {
-			grown := append([]byte{}, j.block(j.after, 1)...)
+			grown := append([]byte{}, j.mounted.block(1)...)
 			grown[0x30]++
 			j.write(transaction{copies: []copied{{1, grown}}})
 		}, "the checksum of the superblock is wrong"},
@@ -251,7 +255,7 @@ func TestRead_OddLog_NothingIsFree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := newJournalled(t, f, revokesFeature|sums3Feature, 1, 7)
+			j := newJournalled(t, on, revokesFeature|sums3Feature, 1, 7)
 			odd.write(j)
 			m, free := j.free()
 			require.Contains(t, m.Reason(), odd.want)
