@@ -78,10 +78,6 @@ func TestArchiveCreate_TwoBackups_GivesBothBackWithoutTheirSnapshots(t *testing.
 		}
 	}
 	do(&struct{}{}, "archive", "verify")
-
-	var state struct{ Items []struct{ Cluster string } }
-	do(&state, "status")
-	require.Len(t, state.Items, 1, "the lock of archives is no cluster")
 }
 
 // requireImage requires that a file begins with content, and has only zeros in the next blocks.
