@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,6 +16,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
 // sparse is a volume in memory.
@@ -205,4 +208,22 @@ func TestEstimate_CountsWhatWouldBeRead(t *testing.T) {
 	runs, err := l.store.List(t.Context(), "runs/")
 	require.NoError(t, err)
 	require.Empty(t, runs)
+}
+
+// While an archive of the cluster is being made, another one is refused; a backup of it would not be.
+func TestRun_AnotherArchiveOfTheCluster_Refused(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.write(t, 0, 1)
+	backup := l.backup(t)
+	about := journal.About{Operation: journal.Archive, Cluster: l.source.Cluster}
+	require.NotEqual(t, l.source.Cluster, about.Lock())
+	lock, err := runlock.Acquire(t.Context(), l.store, about.Lock(), runlock.NewOwner("run-0", "archive"), time.Minute)
+	require.NoError(t, err)
+	o := l.options(backup, "run-1")
+	o.LockWait = runlock.NoWait
+	_, err = create.Run(t.Context(), l.deps(l.open(t)), o)
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+	require.NoError(t, lock.Release(t.Context()))
+	l.archive(t, backup, "run-1")
 }
