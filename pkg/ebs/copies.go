@@ -77,8 +77,9 @@ func copyInput(op operation, req CopyRequest) (*ec2.CopySnapshotInput, error) {
 		return refuse("ec2 completes copies in a multiple of %v, up to %v, not in %v",
 			CopyWithinStep, MaxCopyWithin, req.Within)
 	}
-	tags := Tags{TagCopiedFrom: string(req.Snapshot)}
+	tags := Tags{}
 	maps.Copy(tags, req.Tags)
+	tags[TagCopiedFrom] = string(req.Snapshot) // by which a copy whose answer was lost is found
 	in := &ec2.CopySnapshotInput{
 		SourceRegion: aws.String(req.Region), SourceSnapshotId: aws.String(string(req.Snapshot)),
 		TagSpecifications: tagSpecification(types.ResourceTypeSnapshot, tags),

@@ -16,7 +16,7 @@ func copyGuards() []Mutant {
 			`verb: "copy snapshot", action: ActionCopySnapshot, tagged: true, queue`, `verb: "copy snapshot", action: ActionCopySnapshot, tagged: true, repeatable: true, queue`,
 			"TestCopySnapshot_AnswerLost_FoundByTagAndNotRepeated"),
 		in("pkg/ebs/copies.go", "a copy does not say what it is a copy of", once,
-			"Tags{TagCopiedFrom: string(req.Snapshot)}", "Tags{}",
+			"	tags[TagCopiedFrom] = string(req.Snapshot)", "	delete(tags, TagCopiedFrom)",
 			"TestCopySnapshot_AnswerLost_FoundByTagAndNotRepeated"),
 		in("pkg/ebs/lock_snapshot.go", "a lock that lasts long enough is replaced by a shorter one", extendOnly,
 			"	case !stronger && !l.ExpiresAt.Before(until):", "	case !stronger && l.ExpiresAt.Equal(until):",
