@@ -31,10 +31,11 @@ func TestContinued_BackupOfTheNightBefore_IsNotContinuedUnasked(t *testing.T) {
 		chosen    string
 		want      bool
 	}{
-		"the same night":      {10 * time.Minute, journal.Backup, "", true},
-		"the night after":     {24 * time.Hour, journal.Backup, "", false},
-		"asked for":           {24 * time.Hour, journal.Backup, "dead", true},
-		"a restore of a week": {24 * time.Hour, journal.Restore, "", true},
+		"the same night":       {10 * time.Minute, journal.Backup, "", true},
+		"the night after":      {24 * time.Hour, journal.Backup, "", false},
+		"asked for":            {24 * time.Hour, journal.Backup, "dead", true},
+		"a restore of a week":  {24 * time.Hour, journal.Restore, "", true},
+		"an archive of a week": {24 * time.Hour, journal.Archive, "", true},
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
@@ -45,7 +46,7 @@ func TestContinued_BackupOfTheNightBefore_IsNotContinuedUnasked(t *testing.T) {
 				Seq: 1, Run: "dead", Time: time.Now().Add(-row.age), Type: phase.RecordRun,
 				Data: []byte(`{"operation":"` + string(row.operation) + `","cluster":{"namespace":"tidb","name":"prod"},"backup":"b","clusterID":"7","request":{"tag":""}}`),
 			}))
-			lock, err := runlock.Acquire(t.Context(), store, name, runlock.Owner{Run: "dead"}, time.Minute)
+			lock, err := runlock.Acquire(t.Context(), store, about.Lock(), runlock.Owner{Run: "dead"}, time.Minute)
 			require.NoError(t, err)
 			require.NoError(t, lock.Release(t.Context()))
 			id, _, err := continued(t.Context(), store, zap.NewNop(), row.chosen, about)
