@@ -56,7 +56,7 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Who is named by --notify, --metrics-push and --metrics-file learns how each run ended, also one that failed before its
+// The targets of --notify, --metrics-push and --metrics-file learn how each run ended, also one that failed before its
 // first step, and a receiver that refuses changes no exit code.
 func TestAnnounce_EachCommand(t *testing.T) { //nolint:tparallel // the parts follow each other
 	t.Parallel()

@@ -133,7 +133,7 @@ func TestRound_LogOlderThanItsData_EndsTheRestore(t *testing.T) {
 }
 
 // splitter makes the stores break their promise: in each attempt at the cut, all regions split right before the nth of the
-// three sets of snapshots. An attempt that is taken back deletes its snapshots, and then the next one begins.
+// three sets of snapshots. An attempt that is undone deletes its snapshots, and then the next one begins.
 type splitter struct {
 	faults *fault.Plan
 	nth    int

@@ -21,7 +21,7 @@ import (
 const maxOff = 0.25
 
 // steadyRules are those of an EC2 that takes most of a run's time, as the real one does, and always as long: what varies is
-// this machine. With quick rules a run is a few seconds of this machine's own work, which nobody estimates.
+// this machine. With quick rules a run is a few seconds of this machine's own work, which is not estimated.
 func steadyRules() *ebstest.Rules {
 	r := ebstest.QuickRules()
 	r.SnapshotBase, r.Creating = 8*time.Second, ebstest.Span{Least: 5 * time.Second, Most: 5 * time.Second}
@@ -29,7 +29,7 @@ func steadyRules() *ebstest.Rules {
 }
 
 // TestEstimate_RoundsOfTheTestbed takes ESTIMATE_ROUNDS backups and restores each of one, and compares what each run's
-// report says was expected, by the model fitted to the runs before it, with what it took. A restored cluster is removed
+// report shows as expected, by the model fitted to the runs before it, with what it took. A restored cluster is removed
 // before the next round: each that stays makes this machine slower, and the model rightly knows nothing of it.
 func TestEstimate_RoundsOfTheTestbed(t *testing.T) {
 	rounds, err := strconv.Atoi(os.Getenv("ESTIMATE_ROUNDS"))
@@ -62,7 +62,7 @@ func (p *place) compare(t *testing.T, off map[report.Operation][]float64, args .
 	var doc struct{ Report *report.Report }
 	require.NoError(t, json.Unmarshal([]byte(e.stdout), &doc))
 	r := doc.Report
-	if r.Expected == nil { // of the first backup: nobody knows the data before
+	if r.Expected == nil { // of the first backup: the amount of data is unknown before
 		require.Equal(t, report.Backup, r.Operation)
 		return
 	}

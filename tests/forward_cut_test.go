@@ -60,7 +60,7 @@ func TestPortForward_CutInHoldRecoverAndSweep(t *testing.T) { //nolint:tparallel
 }
 
 // cutForwardsAt breaks all port forwards once, when a stand-in comes to a point, and lets none be opened for so long. The
-// result says whether it did.
+// result shows whether it did.
 func (p *place) cutForwardsAt(faults *fault.Plan, pattern string, length time.Duration) func() bool {
 	var mu sync.Mutex
 	var since time.Time

@@ -22,7 +22,7 @@ import (
 
 const waitsForPD = "waiting: pod copy-pd-0: "
 
-// waitedPD is a kubelet under which the copy's PD does not start before the restore has said what it waits for, or half a
+// waitedPD is a kubelet under which the copy's PD does not start before the restore has reported what it waits for, or half a
 // minute has passed.
 type waitedPD struct {
 	kubetest.Runtime
@@ -42,7 +42,7 @@ func (r waitedPD) StartPD(ctx context.Context, name cluster.Name, replicas int) 
 
 // TestRestore_TargetFitsTheBackup restores a source with a store more than its replicas, as after a failover, and with a
 // node port: the target has all stores, the size that was asked for, and the node port only if it is to. While its PD does
-// not come, the restore says why.
+// not come, the restore reports why.
 func TestRestore_TargetFitsTheBackup(t *testing.T) {
 	t.Parallel()
 	var output shipped.Output

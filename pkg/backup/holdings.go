@@ -18,7 +18,7 @@ import (
 // journalAge is how old a journal may be to be read: pauses expire long before.
 const journalAge = 24 * time.Hour
 
-// holding is what one run has paused in PD and not let go.
+// holding is what one run has paused in PD and not released.
 type holding struct {
 	journal.Paused
 	run     cluster.RunID
@@ -27,14 +27,14 @@ type holding struct {
 	unclear bool                 // the journal says something that cannot be read
 }
 
-// holdings lists what runs of the cluster have paused in PD and not let go, by their journals.
+// holdings lists what runs of the cluster have paused in PD and not released, by their journals.
 func holdings(ctx context.Context, store objstore.Store, p hold.PD, name cluster.Name) ([]holding, error) {
 	held, _, err := holdingsUntil(ctx, store, p, name)
 	return held, err
 }
 
 // holdingsUntil lists the holdings, and says when all that their runs hold on stores has run out: before now if there
-// are none, and zero if that is not known: a journal cannot be read, or the storage has no run at all and may be the
+// are none, and zero if that is unknown: a journal cannot be read, or the storage has no run at all and may be the
 // wrong one. Runs that are known to be of another cluster of the same name are left out.
 func holdingsUntil(
 	ctx context.Context, store objstore.Store, p hold.PD, name cluster.Name,
@@ -74,7 +74,7 @@ func holdingsUntil(
 	return held, until, nil
 }
 
-// Holds reports whether a run's journal says that the run holds its cluster and has not let it go. What it holds
+// Holds reports whether a run's journal says that the run holds its cluster and has not released it. What it holds
 // expires by itself if the run is dead.
 func Holds(records []phase.Record) bool {
 	if len(records) == 0 {
@@ -88,7 +88,7 @@ func Holds(records []phase.Record) bool {
 	return held
 }
 
-// pausedBy reads one journal: held is false if the run is of another cluster, never held it, or let it go.
+// pausedBy reads one journal: held is false if the run is of another cluster, never held it, or released it.
 func pausedBy(records []phase.Record, name cluster.Name, id uint64) (what holding, held bool) {
 	if len(records) == 0 {
 		return holding{}, false

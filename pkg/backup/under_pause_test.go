@@ -186,7 +186,7 @@ func TestBackup_UnderAPause_StoreRestartsAfterTheReading_IsUnproven(t *testing.T
 	require.Equal(t, want, result.Manifest.EarlyApply)
 }
 
-// Somebody turns early apply on again under the pause: what was read before the hold proves nothing then.
+// Someone turns early apply on again under the pause: what was read before the hold proves nothing then.
 func TestBackup_UnderAPause_LimitIsOnAgain_IsUnproven(t *testing.T) {
 	t.Parallel()
 	r := newEarlyRig(t)

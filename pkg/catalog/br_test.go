@@ -52,7 +52,7 @@ func TestUnlockForBR_LockOfBR_Stays(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The Operator's clustermeta does not count as used; a backupmeta of somebody else does, and stays.
+// The Operator's clustermeta does not count as used; another's backupmeta does, and stays.
 func TestCheckFreeForBR_WhatCountsAsUsed(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -215,7 +215,7 @@ func TestPutManifestAndSeal_Again_IsTheSame(t *testing.T) {
 	require.Equal(t, failure.Conflict, failure.KindOf(catalog.Catalog{Store: store}.PutManifest(t.Context(), other)))
 }
 
-// Whether the manifest that is there is ours is not known: that is no conflict, which would end a run.
+// It is unknown whether the manifest that is there is ours: that is no conflict, which would end a run.
 func TestPutManifest_WhatIsThereCannotBeRead_IsNoConflict(t *testing.T) {
 	t.Parallel()
 	c, _ := newCatalog(t, fault.Rule{Point: "s3.GetObject", Times: -1})

@@ -75,7 +75,7 @@ func TestAwait_NobodyReadsStderr_RunIsUndone(t *testing.T) {
 		done <- ExitTerminated
 	}, writer)
 	assert.Equal(t, ExitTerminated, code)
-	require.NoError(t, reader.Close()) // lets the write under way go
+	require.NoError(t, reader.Close()) // ends the write under way
 }
 
 // What a second signal leaves is named with the run and the command that ends it, and a hold has its own exit code.

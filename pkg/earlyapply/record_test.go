@@ -70,7 +70,7 @@ func TestRecord_StartThatPDDoesNotSay_IsTakenForTheSame(t *testing.T) {
 	require.Equal(t, map[cluster.StoreID]uint64{1: 1024, 2: 512}, record(t, p, stores))
 }
 
-// A store that is on again was put back or set by somebody: what it was before is over.
+// A store that is on again was put back or set by someone: what it was before is over.
 func TestRecord_StoreThatIsOnAgain_HasItsLatestLimit(t *testing.T) {
 	t.Parallel()
 	p := &paper{}

@@ -13,8 +13,8 @@ import (
 // it wait for a token.
 const (
 	slowDown    = 0.7
-	speedUp     = 0.1 // calls a second, for each answer
-	minRate     = 0.5 // calls a second
+	speedUp     = 0.1 // calls per second, for each answer
+	minRate     = 0.5 // calls per second
 	slowDownGap = time.Second
 	soonAfter   = 5 * time.Second
 )

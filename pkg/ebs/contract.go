@@ -24,7 +24,7 @@ const (
 	// the same tags, so each carries the whole map of its store.
 	TagVolumeOf = "tisnap.io/volume-of/"
 	TagRole     = "tisnap.io/role"     // of a restored volume
-	TagArchive  = "tisnap.io/archive"  // of a snapshot that was made from an archive: its id; it has no TagRun
+	TagArchive  = "tisnap.io/archive"  // of a snapshot made from an archive: its id; without TagRun it is the user's
 	TagSnapshot = "tisnap.io/snapshot" // that a restored volume was made from
 	// TagCopiedFrom names the snapshot that a copy was made of, in its own region.
 	TagCopiedFrom = "tisnap.io/copied-from"

@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 )
 
-// Limits are calls a second, by AWS's quotas. A zero field is AWS's default.
+// Limits are calls per second, by AWS's quotas. A zero field is AWS's default.
 type Limits struct {
 	Reads, Puts                 float64 // GetSnapshotBlock, PutSnapshotBlock in the account: 1,000
 	SnapshotReads, SnapshotPuts float64 // on one snapshot: 1,000

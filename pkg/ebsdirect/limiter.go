@@ -25,7 +25,7 @@ const (
 
 // limiter spaces the calls of one API, on one snapshot or in the account. Time is given, so that it has no clock.
 type limiter struct {
-	ceiling, rate float64 // calls a second
+	ceiling, rate float64 // calls per second
 	knee          float64
 	answers       float64   // a second, that were not throttled: a moving average
 	heard         time.Time // of the last of them

@@ -118,7 +118,7 @@ func TestCheckForeign_ClockIsAheadOfPDs_HoldIsSeen(t *testing.T) {
 	}
 }
 
-// What an attempt of the same run left because an answer was late is not somebody else's.
+// What an attempt of the same run left because an answer was late is not someone else's.
 func TestCheckForeign_OfTheSameRun_IsNoReason(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

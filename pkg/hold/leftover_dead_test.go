@@ -33,7 +33,7 @@ func (s storeError) ResumeImport(ctx context.Context, address, caller string) (b
 func TestReleaseLeftovers_StoreDeadForGood_IsLeftOutOnceAllHasRunOut(t *testing.T) {
 	t.Parallel()
 	for title, row := range map[string]struct {
-		expires time.Duration // from now; zero is not known
+		expires time.Duration // from now; zero is unknown
 		refused bool          // the dead store's port is another's, who refuses
 		holds   bool          // PD shows what a hold renews
 		want    failure.Kind

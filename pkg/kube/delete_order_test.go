@@ -34,7 +34,7 @@ func (l *lab) started(t *testing.T) (target cluster.Name, volumes []kube.Restore
 	return target, volumes
 }
 
-// A StatefulSet that lives makes a deleted claim again, and the CSI driver a new volume, that nobody would know.
+// A StatefulSet that lives makes a deleted claim again, and the CSI driver a new volume, which no record would name.
 func TestDeleteCluster_StatefulSetsOutliveTheTidbCluster_NothingIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	l := newLabWith(t, kubetest.OperatorConfig{Collect: 24 * time.Hour})

@@ -116,7 +116,7 @@ func (l *lab) awaitDetached(t *testing.T, left int) {
 	require.Eventually(t, func() bool { return len(l.disks.Attached()) == left }, patience, 5*time.Millisecond)
 }
 
-// PD's volume was made by Kubernetes, with the policy Retain: it used to stay, and nobody found it.
+// PD's volume was made by Kubernetes, with the policy Retain: it used to stay, and was never found.
 func TestUndo_VolumeOfPD_GoesWithTheCluster(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -199,7 +199,7 @@ func TestDeleteVolume_PolicyChangedMeanwhile_IsSetAgainFirst(t *testing.T) {
 	require.Empty(t, l.server.List("persistentvolumes", ""))
 }
 
-// Between the read and the deletion somebody may have put another cluster of the name there.
+// Between the read and the deletion someone may have put another cluster of the name there.
 func TestDeleteCluster_ReplacedMeanwhile_TheOtherOneStays(t *testing.T) {
 	t.Parallel()
 	l := newServer(t)

@@ -22,7 +22,7 @@ func NewMarks(body []byte, regions int, ts cluster.TS) *Marks {
 	return &Marks{SHA256: digest(body), Size: int64(len(body)), Regions: regions, TS: ts}
 }
 
-// Share is how many of the cluster's regions have a mark, 0 to 1; 1 where it is not known of how many, and 0 of nil.
+// Share is how many of the cluster's regions have a mark, 0 to 1; 1 where their number is unknown, and 0 of nil.
 func (m *Marks) Share() float64 {
 	switch {
 	case m == nil || m.Regions <= 0:

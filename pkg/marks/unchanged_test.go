@@ -120,7 +120,7 @@ func TestSame_CountsRegionsWhoseLogEndsWhereItDid(t *testing.T) {
 		{2, 1, 5, 11}, // written to
 		{3, 2, 5, 10}, // split
 		{4, 1, 5, 10}, // new
-		{6, 1, 7, 10}, // somebody was elected, and has written nothing yet
+		{6, 1, 7, 10}, // someone was elected, and has written nothing yet
 	})
 	require.Equal(t, 2, now.Same(before))
 	require.Equal(t, 2, before.Same(now))

@@ -36,7 +36,7 @@ func TestS3Replace_AnswerLost_IsOurs(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The first attempt is refused for overload, then somebody else is faster.
+// The first attempt is refused for overload, then someone else is faster.
 func TestS3Create_RetriedButTaken_IsConflict(t *testing.T) {
 	t.Parallel()
 	plan := new(fault.Plan)

@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// While somebody else waits for the stores, collect reads those that come and judges none: not one that is late, refuses or
+// While someone else waits for the stores, collect reads those that come and judges none: not one that is late, refuses or
 // is foreign. After that it does.
 func TestCollect_WhileStoresAreAwaited_ReadsAndJudgesNone(t *testing.T) {
 	t.Parallel()

@@ -4,5 +4,5 @@
 //
 // Only the steps, in steps.go and leave.go, see the whole run. Each makes a part from what the earlier parts returned:
 // gathering returns the metas, plan.Make the plan, leading the regions with their leaders, which flashback sweeps along
-// with the verdicts. A run that resumes begins with the record, and recovery keeps the leaders meanwhile.
+// with the states. A run that resumes begins with the record, and recovery keeps the leaders meanwhile.
 package resolve

@@ -25,7 +25,7 @@ func (d *deleter) Emit(e phase.Event) {
 	}
 }
 
-// A snapshot that is deleted while a restore runs is named at once, and what was made is taken back.
+// A snapshot that is deleted while a restore runs is named at once, and what was made is undone.
 func TestRestore_SnapshotDeletedMeanwhile_IsNamedAtOnce(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -51,7 +51,7 @@ func TestRun_VolumesAreMade_WhileTheClusterComesUp(t *testing.T) {
 }
 
 // Steps that run side by side end in any order: whichever is last, the run succeeds, and one that is cancelled while the
-// other is under way takes back what both did. The race detector sees each order.
+// other is under way undoes what both did. The race detector sees each order.
 func TestRun_StepsSideBySide_InEveryOrder(t *testing.T) { //nolint:tparallel // the parts share a testbed and follow each other
 	t.Parallel()
 	l := newLab(t)

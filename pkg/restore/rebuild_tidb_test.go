@@ -16,7 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve"
 )
 
-// tidbRuns is a target of somebody else, whose TiDB runs.
+// tidbRuns is another's target, whose TiDB runs.
 type tidbRuns struct{ kube.Restorer }
 
 func (tidbRuns) TiDBPods(context.Context, cluster.Name) ([]string, error) {

@@ -39,7 +39,7 @@ func wroteAs(t *testing.T, store objstore.Store, id cluster.RunID, operation str
 	}
 }
 
-// hadLock writes the journal of a run that had the cluster's lock, and has let it go.
+// hadLock writes the journal of a run that had the cluster's lock, and has released it.
 func hadLock(t *testing.T, store objstore.Store, operation string, records ...phase.Record) {
 	t.Helper()
 	wroteAs(t, store, "r", operation, append([]phase.Record{{Type: phase.RecordDone, Step: "lock"}}, records...)...)

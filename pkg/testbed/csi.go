@@ -51,7 +51,7 @@ func (c csi) Detach(_ context.Context, v cluster.VolumeID) error {
 	return nil
 }
 
-// Modify calls ModifyVolume as anybody would, so that it is among EC2's calls.
+// Modify calls ModifyVolume over the wire, so that it is among EC2's calls.
 func (c csi) Modify(ctx context.Context, v cluster.VolumeID, sizeGiB int64, _ string) error {
 	form := url.Values{
 		"Action": {"ModifyVolume"}, "Version": {"2016-11-15"}, "VolumeId": {string(v)}, "Size": {strconv.FormatInt(sizeGiB, 10)}, "VolumeType": {"gp3"},

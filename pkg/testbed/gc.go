@@ -10,8 +10,8 @@ import (
 )
 
 // CollectGarbage does what TiDB's GC worker and TiKV's compactions do: it raises PD's GC safe point to ts, or as far
-// as the service safe points and the locks of all stores let it, and drops the versions that nobody can read any
-// more. Without it a cluster under load grows for ever. It returns the safe point.
+// as the service safe points and the locks of all stores let it, and drops the versions that can no longer be
+// read. Without it a cluster under load grows for ever. It returns the safe point.
 func (c *Cluster) CollectGarbage(ctx context.Context, ts cluster.TS) (cluster.TS, error) {
 	services, err := c.PD.UpdateServiceGCSafePoint(ctx, &pdpb.UpdateServiceGCSafePointRequest{
 		ServiceId: []byte(gcWorker), TTL: math.MaxInt64, SafePoint: uint64(ts),

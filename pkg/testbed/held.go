@@ -51,7 +51,7 @@ func heldOn(s *tikvtest.Store) []string {
 	return out
 }
 
-// HeldBut is Held without what starts with one of the prefixes: what somebody else holds, and keeps.
+// HeldBut is Held without what starts with one of the prefixes: what another tool holds, and keeps.
 func (c *Cluster) HeldBut(theirs ...string) []string {
 	return slices.DeleteFunc(c.Held(), func(what string) bool {
 		return slices.ContainsFunc(theirs, func(prefix string) bool { return strings.HasPrefix(what, prefix) })

@@ -59,7 +59,7 @@ func NewTLS(dir string) (*TLS, error) {
 	return t, t.write(root, client)
 }
 
-// issue signs a certificate, by itself if there is no issuer.
+// issue signs a certificate, with its own key if there is no issuer.
 func issue(template *x509.Certificate, by *tls.Certificate) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -95,7 +95,7 @@ func (t *Testbed) DestroyCluster(ctx context.Context, name cluster.Name) (int, e
 	return len(volumes), nil
 }
 
-// removeClaim deletes a claim and its PV, and waits until both are gone: a real API server keeps them until nobody uses them.
+// removeClaim deletes a claim and its PV, and waits until both are gone: a real API server keeps them until nothing uses them.
 func (t *Testbed) removeClaim(ctx context.Context, pvc *unstructured.Unstructured, volume string) error {
 	if err := t.remove(ctx, "persistentvolumeclaims", pvc.GetNamespace(), pvc.GetName()); err != nil {
 		return err

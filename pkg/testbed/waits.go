@@ -14,7 +14,7 @@ const (
 	firstHeartbeat = 10 * time.Second
 	raftTick       = time.Second
 	bootstrapRetry = 3 * time.Second
-	// minTick keeps elections from being decided by who gets the processor.
+	// minTick keeps the scheduler of the machine from deciding elections.
 	minTick = 100 * time.Millisecond
 	// defaultTiKVScale makes elections as quick as minTick lets them be.
 	defaultTiKVScale = 20

@@ -20,7 +20,7 @@ func TestClose_NobodyReads_GivesUpAndStaysSilent(t *testing.T) {
 	_, err := p.Writer().Write([]byte("more\n"))
 	require.ErrorIs(t, err, ui.ErrUnread)
 	require.ErrorIs(t, p.Close(), ui.ErrUnread)
-	require.NoError(t, reader.Close()) // lets the write under way go
+	require.NoError(t, reader.Close()) // ends the write under way
 }
 
 func TestClose_SomebodyReadsSlowly_IsWaitedFor(t *testing.T) {

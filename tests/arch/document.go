@@ -22,7 +22,7 @@ func Documented(sources []Source) []Violation {
 		folder := path.Dir(s.Path)
 		file, err := parser.ParseFile(token.NewFileSet(), s.Path, s.Text, parser.PackageClauseOnly|parser.ParseComments)
 		if err != nil {
-			continue // Style says so
+			continue // Style reports it
 		}
 		has := file.Doc != nil && strings.TrimSpace(file.Doc.Text()) != ""
 		documented[folder] = documented[folder] || has

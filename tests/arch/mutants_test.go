@@ -14,7 +14,7 @@ import (
 	"github.com/tisnap/tisnap/tests/mutants"
 )
 
-// A guard that moved takes its row along: one that does not apply any more guards nothing.
+// A guard that moved takes its row along: one that no longer applies guards nothing.
 func TestMutants_EveryRowApplies(t *testing.T) { //nolint:tparallel // no two rows have the same name
 	t.Parallel()
 	names := map[string]bool{}
@@ -33,7 +33,7 @@ func TestMutants_EveryRowApplies(t *testing.T) { //nolint:tparallel // no two ro
 	}
 }
 
-// A package without a row has promises that nobody holds, or none: then the list says why.
+// A package without a row has promises that no test proves, or none: then the list gives the reason.
 func TestMutants_EveryPackageHasARow(t *testing.T) {
 	t.Parallel()
 	broken := map[string]bool{}
@@ -70,7 +70,7 @@ func shippedPackages(t *testing.T) map[string]bool {
 	return found
 }
 
-// there says whether a package has the test, whose name may be followed by that of one of its parts.
+// there reports whether a package has the test, whose name may be followed by that of one of its parts.
 func there(t *testing.T, pkg, test string) bool {
 	t.Helper()
 	test, _, _ = strings.Cut(test, "$/")

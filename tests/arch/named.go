@@ -74,7 +74,7 @@ func braces(name string) []string {
 	return out
 }
 
-// hasPath says whether the pattern is a file of the module, or a folder above one.
+// hasPath reports whether the pattern is a file of the module, or a folder above one.
 func (n Named) hasPath(pattern string) bool {
 	for _, file := range n.Files {
 		for ; file != "."; file = path.Dir(file) {

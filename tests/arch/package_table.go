@@ -21,7 +21,7 @@ func PackageTable(sources []Source) string {
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), s.Path, s.Text, parser.PackageClauseOnly|parser.ParseComments)
 		if err != nil || file.Doc == nil {
-			continue // Style and Documented say so
+			continue // Style and Documented report it
 		}
 		about[folder] = firstSentence(file.Doc.Text(), "Package "+file.Name.Name+" ")
 	}

@@ -10,7 +10,7 @@ import (
 // MaxBinaryBytes is how large a stripped program may be.
 const MaxBinaryBytes = 50_000_000
 
-// Reflector finds in the linker's -dumpdep output who calls methods by names that are only known at run time.
+// Reflector finds in the linker's -dumpdep output the callers of methods whose names are only known at run time.
 // One such call is enough for the linker to keep every exported method of every type, all of the EC2 client's
 // among them. It returns the packages from the program's start to that call, or nil when there is none.
 func Reflector(dump io.Reader) ([]string, error) {

@@ -48,7 +48,7 @@ func (c *checker) limits() map[ast.Expr]bool {
 	return found
 }
 
-// isTimer says whether an expression is a channel that only time makes ready: time.After(d), time.NewTimer(d).C.
+// isTimer reports whether an expression is a channel that only time makes ready: time.After(d), time.NewTimer(d).C.
 func (c *checker) isTimer(x ast.Expr) bool {
 	if s, ok := x.(*ast.SelectorExpr); ok && s.Sel.Name == "C" {
 		x = s.X

@@ -66,7 +66,7 @@ func watchShowsChanges(t *testing.T, s system) {
 	made, err = api.Update(ctx, made, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	expect(watch.Modified, "x")
-	made.Labels = nil // it is not chosen any more
+	made.Labels = nil // it is no longer selected
 	_, err = api.Update(ctx, made, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	expect(watch.Deleted, "x")

@@ -36,7 +36,7 @@ func TestMonitoring_IsTakenByTheAPIServer_AndEachMistakeIsRefused(t *testing.T) 
 	strict := metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}
 	for _, row := range []struct {
 		kind, file string
-		mistakes   map[string]func(spec map[string]any) // by what the refusal says
+		mistakes   map[string]func(spec map[string]any) // by the text of the refusal
 	}{
 		{"ServiceMonitor", exporter, map[string]func(map[string]any){
 			`unknown field "spec.endpoints[0].scrapeTimeOut"`: func(spec map[string]any) { rename(first(spec, "endpoints"), "scrapeTimeout", "scrapeTimeOut") },

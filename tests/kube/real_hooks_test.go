@@ -59,7 +59,7 @@ func (s system) forbidClusters(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// without is the adapter of somebody who may do what a restore does, but for "verb resource".
+// without is the adapter of a user with the permissions of a restore, except "verb resource".
 func (s system) without(t *testing.T, permission string) *kube.Client {
 	t.Helper()
 	verb, resource, _ := strings.Cut(permission, " ")

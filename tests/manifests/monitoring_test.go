@@ -58,7 +58,7 @@ func TestMonitoring_ServiceMonitor_LeadsToTheExporter(t *testing.T) {
 	assert.LessOrEqual(t, limit, interval, "the Operator refuses a longer one")
 }
 
-// The PrometheusRule is one that Prometheus Operator takes; promtool tries what the rules say.
+// The PrometheusRule is one that Prometheus Operator takes; promtool tests its rules.
 func TestMonitoring_PrometheusRule_IsOfTheOperator(t *testing.T) {
 	t.Parallel()
 	rule := monitored[monitoring.PrometheusRule](t, "prometheusrule.yaml", "PrometheusRule tidb/tisnap")

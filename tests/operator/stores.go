@@ -28,7 +28,7 @@ func addPeerStores(bed *testbed.Testbed, tc *unstructured.Unstructured, own obje
 	return unstructured.SetNestedMap(tc.Object, peers, "status", "tikv", "peerStores")
 }
 
-// awaitStores waits until PD says that all stores of this Kubernetes cluster are up: the Restore is TikvComplete then.
+// awaitStores waits until PD reports that all stores of this Kubernetes cluster are up: the Restore is TikvComplete then.
 func (o *Operator) awaitStores(ctx context.Context, name cluster.Name) error {
 	secure, err := o.TLS.Config()
 	if err != nil {

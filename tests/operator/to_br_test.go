@@ -113,7 +113,7 @@ func recordedSpec(sizeGiB int64) cluster.VolumeSpec {
 	return spec
 }
 
-// So are the documents of a backup that the Operator described, and of one that tisnap made by itself.
+// So are the documents of a backup that the Operator described, and of one that tisnap made on its own.
 func TestBackupmeta_GoldenFiles_HaveWhatBRReads(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"backupmeta.recorded.json", "backupmeta.own.json"} {

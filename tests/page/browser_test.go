@@ -57,7 +57,7 @@ type tab struct {
 
 	mu       sync.Mutex
 	requests []string // addresses of all requests, also of those that were refused
-	problems []string // what the browser says of the page: exceptions, refused by its policy, errors
+	problems []string // the browser's complaints: exceptions, what its policy refused, errors
 }
 
 // newTab opens a tab, which the test's end closes.
@@ -172,7 +172,7 @@ func level(b *tab) {
 	}
 }
 
-// stayed checks that the page asked nobody but these origins for anything, and that the browser has nothing to say of it.
+// stayed checks that the page asked only these origins for anything, and that the browser reported no problem.
 func (b *tab) stayed(origins ...string) {
 	b.t.Helper()
 	b.mu.Lock()

@@ -81,7 +81,7 @@ type memory []byte
 
 func (m memory) WriteAt(p []byte, at int64) (int, error) { return copy(m[at:], p), nil }
 
-// A device keeps nothing of what it had, if it is not known to be zeros.
+// A device keeps nothing of what it had, unless it is known to be zeros.
 func TestRestore_DirtyImage_IsCleared(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -82,7 +82,7 @@ func (s *Server) copySnapshot(req request) (any, error) {
 	return copySnapshotAnswer{ID: string(p.id), Tags: tagsXML(tags)}, nil
 }
 
-// copyRate is at how many bytes a second a new copy may run. A time-based one takes its share of what the pair of
+// copyRate is at how many bytes per second a new copy may run. A time-based one takes its share of what the pair of
 // regions has left, up to the most of one copy; if nothing is left it is refused.
 func (s *Server) copyRate(source *snapshot, minutes int64) (float64, error) {
 	if len(s.copies) >= s.rules.Copies.InProgress {
@@ -162,7 +162,7 @@ func (s *Server) checkRegion(more int) error {
 	return nil
 }
 
-// AddForeignSnapshots puts so many snapshots of somebody else's volumes into the account, pending for that
+// AddForeignSnapshots puts so many snapshots of another's volumes into the account, pending for that
 // long: they count against its limits and carry no tags.
 func (s *Server) AddForeignSnapshots(count int, pending time.Duration) {
 	s.mu.Lock()

@@ -16,7 +16,7 @@ type copying struct {
 	source  *snapshot
 	lineage string
 	minutes int64   // asked for; 0 is a standard copy
-	rate    float64 // bytes a second
+	rate    float64 // bytes per second
 	delay   time.Duration
 
 	beganAt time.Time // of the data; zero while it waits

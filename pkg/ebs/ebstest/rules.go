@@ -36,7 +36,7 @@ type Rules struct {
 	Buckets       map[string]Bucket
 	Paged, Listed Bucket
 	Mutating      Bucket // of mutating actions that are not named
-	// Neighbours are tokens a second that others of the account take from an action's bucket.
+	// Neighbours are tokens per second that others of the account take from an action's bucket.
 	Neighbours map[string]float64
 
 	SnapshotSpacing   time.Duration // between snapshots of one volume
@@ -58,7 +58,7 @@ type Rules struct {
 	Copies CopyRules
 }
 
-// CopyRules are those of CopySnapshot. Rates are in bytes a second.
+// CopyRules are those of CopySnapshot. Rates are in bytes per second.
 type CopyRules struct {
 	InProgress int     // at one time, into this region
 	Rate       float64 // of one standard copy
@@ -83,7 +83,7 @@ type FastRestoreRules struct {
 type InitializationRules struct {
 	LeastMiB, MostMiB int64         // rates that can be asked for, MiB/s
 	SumMiB            int64         // of all volumes that are filled at such rates at one time
-	LazyRate          float64       // bytes a second for volumes without a rate
+	LazyRate          float64       // bytes per second for volumes without a rate
 	Lag               time.Duration // the most by which the reported progress is old
 }
 

@@ -17,7 +17,7 @@ type Config struct {
 
 // Rules are the service's limits and habits, in virtual time.
 type Rules struct {
-	Account  map[string]float64 // calls a second by API; ListChangedBlocks counts as ListSnapshotBlocks
+	Account  map[string]float64 // calls per second by API; ListChangedBlocks counts as ListSnapshotBlocks
 	Snapshot map[string]float64 // on one snapshot
 	Burst    time.Duration      // of calls at these rates that may come at once
 	Latency  ebstest.Span       // of every call

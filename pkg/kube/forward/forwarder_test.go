@@ -198,7 +198,7 @@ func TestForwarder_Breaks_NextDialOpensAgain(t *testing.T) {
 	}
 }
 
-// A pod that was made again has another sandbox: the old connection leads nowhere, and says so in the error stream.
+// A pod that was made again has another sandbox: the old connection leads nowhere, and reports it in the error stream.
 func TestForwarder_PodMadeAgain_SecondDialReachesIt(t *testing.T) {
 	t.Parallel()
 	l := echoes(t)
@@ -373,7 +373,7 @@ func TestForwarder_SlowOpening_IsFoundByTheNextDial(t *testing.T) {
 	assert.EqualValues(t, 1, asks.Load(), "it was asked for once")
 }
 
-// The end of a forwarder ends an opening that nobody waits for any more.
+// The end of a forwarder ends an opening that no one waits for any longer.
 func TestForwarder_ClosedWhileItOpens_Ends(t *testing.T) {
 	t.Parallel()
 	l := echoes(t)

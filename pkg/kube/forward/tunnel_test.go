@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Something in between swallows what is sent, and nobody says that the connection is gone: the ping finds out.
+// Something in between swallows what is sent, and nothing reports that the connection is gone: the ping detects it.
 func TestTunnel_NothingComesBack_IsClosedByThePing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

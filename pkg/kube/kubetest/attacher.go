@@ -33,7 +33,7 @@ func (o *Operator) publish(v cluster.VolumeID, pv, node string) {
 	})
 }
 
-// unpublish takes it back after the volume was detached, and lets a PV go that was deleted meanwhile.
+// unpublish undoes that after the volume was detached, and releases a PV that was deleted meanwhile.
 func (o *Operator) unpublish(v cluster.VolumeID, pv, node string) {
 	_, _ = o.store.remove(resourceNamed(volumeAttachments), "", attachmentName(v, node), metav1.DeleteOptions{})
 	deleted := false

@@ -34,7 +34,7 @@ type boundClaims struct {
 	pvs      []corev1.PersistentVolume
 }
 
-// podClaims follows the claims of a pod to their volumes. missing says, in the scheduler's words, what is
+// podClaims follows the claims of a pod to their volumes. missing is, in the scheduler's words, what is
 // not there or not bound yet.
 func (o *Operator) podClaims(spec clusterSpec, obj *corev1.Pod) (found boundClaims, missing string) {
 	found.allExist = true

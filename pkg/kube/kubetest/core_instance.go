@@ -49,7 +49,7 @@ func (in instance) object(cl coreCluster, name string) metav1.ObjectMeta {
 	}
 }
 
-// runStores is the kubelet of a cluster's stores: it starts what has a pod, and stops what has none any more.
+// runStores is the kubelet of a cluster's stores: it starts what has a pod, and stops what no longer has one.
 func (o *Operator) runStores(ctx context.Context, c *clusterState, cl coreCluster) {
 	for pod := range c.pods {
 		o.current(ctx, c, cl.name, pod)
@@ -127,7 +127,7 @@ func (o *Operator) reconcileInstance(ctx context.Context, c *clusterState, cl co
 		return
 	case k.component != "pd" && cl.pd == "":
 		return
-	case gone: // for ever, as nobody moves its data away
+	case gone: // for ever, as nothing moves its data away
 		o.change(k.instances, obj, setOffline)
 	default:
 		o.change(k.instances, obj, func(m *unstructured.Unstructured) { m.SetFinalizers([]string{coreFinalizer}) })

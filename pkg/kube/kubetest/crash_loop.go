@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Crashed begins the reason of a Runtime whose process has ended by itself. The kubelet starts it again, later each time.
+// Crashed begins the reason of a Runtime whose process has exited on its own. The kubelet starts it again, later each time.
 const Crashed = "CrashLoopBackOff: "
 
 // maxBackoff is how many times as long as the first one the longest pause before a restart is: 10 s and 5 min in a real one.

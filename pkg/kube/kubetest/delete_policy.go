@@ -16,7 +16,7 @@ const (
 	tikvGrace = 65535
 )
 
-// delete removes an object for somebody outside, unless the policy that Operator 2.x's chart installs is against it: a TiKV
+// delete removes an object for an outside client, unless the policy that Operator 2.x's chart installs is against it: a TiKV
 // pod that is on a node needs a grace period of its own in the call, as the pod's is as good as endless.
 func (s *Server) delete(r resource, namespace, name string, opts metav1.DeleteOptions) (object, error) {
 	if o, exists := s.store.get(r.name, namespace, name); exists && r.name == pods {

@@ -36,7 +36,7 @@ func (l operatorLab) is(resource, of, condition string) bool {
 	})
 }
 
-// set changes an object until nobody else did meanwhile.
+// set changes an object, retrying on conflicts.
 func (l operatorLab) set(t *testing.T, resource, of string, change func(*unstructured.Unstructured)) {
 	t.Helper()
 	o := l.server.Get(resource, "tidb", of)

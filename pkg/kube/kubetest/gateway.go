@@ -113,7 +113,7 @@ func (g *Gateway) rotate() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.token = hex.EncodeToString(token)
-	next := g.tokenFile() + ".next" // and not in place: who reads it meanwhile reads a whole one
+	next := g.tokenFile() + ".next" // and not in place: a concurrent reader reads a whole one
 	if err := os.WriteFile(next, []byte(g.token), 0o600); err != nil {
 		return err
 	}

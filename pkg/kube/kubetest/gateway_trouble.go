@@ -117,7 +117,7 @@ func (g *Gateway) next(r *http.Request) (TroubleKind, time.Duration) {
 	return "", 0
 }
 
-// concerns says whether a request can meet this trouble.
+// concerns reports whether a request can meet this trouble.
 func (k TroubleKind) concerns(r *http.Request) bool {
 	switch k {
 	case TroubleConflict:

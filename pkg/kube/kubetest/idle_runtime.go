@@ -67,7 +67,7 @@ func (r *IdleRuntime) StopTiKV(_ context.Context, name cluster.Name, pod string)
 	delete(r.stores, name.Namespace+"/"+pod)
 }
 
-// TiKV is ready when it was started, unless SetUnready says otherwise.
+// TiKV is ready when it was started, unless SetUnready was called.
 func (r *IdleRuntime) TiKV(name cluster.Name, pod string) (cluster.StoreID, string, bool, string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +79,7 @@ func (r *IdleRuntime) TiKV(name cluster.Name, pod string) (cluster.StoreID, stri
 	return r.idOf[p.Volumes[0].Volume], pod + ":20160", reason == "", reason
 }
 
-// SetUnready makes a store say that it is not ready for the reason; "" takes it back.
+// SetUnready makes a store report that it is not ready for the reason; "" undoes that.
 func (r *IdleRuntime) SetUnready(namespace, pod, reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,7 +89,7 @@ func (r *IdleRuntime) SetUnready(namespace, pod, reason string) {
 	r.unready[namespace+"/"+pod] = reason
 }
 
-// SetRegions says how many regions a store has and leads; without it none.
+// SetRegions sets how many regions a store has and leads, which are none without it.
 func (r *IdleRuntime) SetRegions(namespace, pod string, leaders, regions int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

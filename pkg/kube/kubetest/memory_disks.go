@@ -20,7 +20,7 @@ type MemoryDisks struct {
 	modified  []cluster.VolumeID
 }
 
-// AddInstance says which zone an instance is in.
+// AddInstance adds an instance in a zone.
 func (d *MemoryDisks) AddInstance(i cluster.InstanceID, zone cluster.Zone) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

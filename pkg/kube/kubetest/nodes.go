@@ -21,7 +21,7 @@ func (s *Objects) AddNode(name string, instance cluster.InstanceID, zone cluster
 	if err := s.Put(node); err != nil || !s.controlled {
 		return err
 	}
-	return s.Put(node) // a new node has a taint, that it is not ready, until somebody takes it away
+	return s.Put(node) // a new node has a taint, that it is not ready, until someone removes it
 }
 
 // regionOf drops the zone's letter.

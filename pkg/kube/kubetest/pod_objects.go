@@ -151,7 +151,7 @@ func (o *Operator) schedule(spec clusterSpec, pod *corev1.Pod, node string) {
 	})
 }
 
-// unschedulable says why a pod waits, in its condition and by an event.
+// unschedulable records why a pod waits, in its condition and by an event.
 func (o *Operator) unschedulable(p *podState, pod *corev1.Pod, why string) {
 	p.ready = false
 	if p.why == why {

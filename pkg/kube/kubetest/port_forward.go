@@ -15,7 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// forwarding is a port-forward connection to a pod: to its sandbox, as the container runtime says, and not to the pod that
+// forwarding is a port-forward connection to a pod: to its sandbox in the container runtime, and not to the pod that
 // takes its name later.
 type forwarding struct {
 	server         *Server

@@ -25,7 +25,7 @@ func (s *Server) Deny(verb, resource string) {
 	s.denied[permission{verb, resource}] = true
 }
 
-// Allow takes back a Deny of the same verb and resource.
+// Allow undoes a Deny of the same verb and resource.
 func (s *Server) Allow(verb, resource string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 )
 
 // ReservePort takes a free port of 127.0.0.1 without listening on it. A listener that reuses addresses, as Go's do, can be
-// opened and closed on it again and again; while there is none, whoever connects is refused, and the kernel gives the port to
-// nobody else: neither to a listener on port 0 nor to an outgoing connection. release gives the port back.
+// opened and closed on it again and again; while there is none, connections are refused, and the kernel does not reuse the
+// port: neither for a listener on port 0 nor for an outgoing connection. release gives the port back.
 func ReservePort() (address string, release func(), err error) {
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -55,7 +55,7 @@ type Disks interface {
 	// Attach fails, as EC2 does, if the volume is not available or not in the instance's zone.
 	Attach(ctx context.Context, v cluster.VolumeID, i cluster.InstanceID) error
 	Detach(ctx context.Context, v cluster.VolumeID) error
-	// Modify gives a volume the size and what the class says, by EC2's ModifyVolume.
+	// Modify gives a volume the size and the performance of the class, by EC2's ModifyVolume.
 	Modify(ctx context.Context, v cluster.VolumeID, sizeGiB int64, class string) error
 	// Delete fails while the volume is attached; one that does not exist is no error.
 	Delete(ctx context.Context, v cluster.VolumeID) error

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// missingSecret says, in the kubelet's words, that a pod's TLS secret does not exist; "" if it does or none is needed.
+// missingSecret is the kubelet's message that a pod's TLS secret does not exist; "" if it does or none is needed.
 // Secrets are looked up by the name of the cluster itself, or with Operator 2.x by the group's: a copy needs its own.
 func (o *Operator) missingSecret(spec clusterSpec, component string) string {
 	if !spec.tls {

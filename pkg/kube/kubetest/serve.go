@@ -200,7 +200,7 @@ func faultError(c call, code string) error {
 	case metav1.StatusReasonUnauthorized:
 		return apierrors.NewUnauthorized("Unauthorized")
 	case metav1.StatusReasonTooManyRequests:
-		// A real server says 1 s; 0 keeps client-go from waiting and trying again on its own.
+		// A real server sends 1 s; 0 keeps client-go from waiting and trying again on its own.
 		return apierrors.NewTooManyRequests("the server has received too many requests", 0)
 	case metav1.StatusReasonServiceUnavailable:
 		return apierrors.NewServiceUnavailable("the server is currently unable to handle the request")

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// patchTries is how often a patch without a resource version is done again after somebody else's write, as in the real server.
+// patchTries is how often a patch without a resource version is done again after someone else's write, as in the real server.
 const patchTries = 5
 
 // incoming decodes the body and checks it against the URL.

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Who leaves recovery mode a second time learns which pods ran in it at the first: those alone are restarted.
+// Leaving recovery mode a second time finds which pods ran in it the first time: those alone are restarted.
 func TestLeaveRecovery_Again_NamesThePodsOfTheFirstTime(t *testing.T) {
 	t.Parallel()
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{

@@ -109,7 +109,7 @@ func TestAffinity_ToTheSourcesOwnLabels_IsToTheTargets(t *testing.T) {
 	require.Contains(t, string(text), `"another"`)
 }
 
-// The API server takes the name; the StatefulSet then cannot make pods, and nothing says so.
+// The API server takes the name; the StatefulSet then cannot make pods, and nothing reports it.
 func TestNames_TooLongForTheOperator_AreRefusedWithTheLimit(t *testing.T) {
 	t.Parallel()
 	const source = `{"spec": {"pd": {}, "tikv": {}, "tidb": {}}}`

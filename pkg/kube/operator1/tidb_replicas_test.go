@@ -51,7 +51,7 @@ func TestTiDB_NoneDuringTheRestore_IsPutBackAsItWas(t *testing.T) {
 	}
 }
 
-// Who scales TiDB up while the restore runs keeps the number.
+// A user who scales TiDB up while the restore runs keeps that number.
 func TestTiDB_ScaledMeanwhile_IsLeft(t *testing.T) {
 	t.Parallel()
 	made, err := Make(json.RawMessage(`{"spec": {"tikv": {"replicas": 3}, "tidb": {"replicas": 2}}}`),

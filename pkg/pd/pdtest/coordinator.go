@@ -76,7 +76,7 @@ func (s *Server) Schedulers() []Scheduler {
 	return s.schedulersLocked()
 }
 
-// PauseByOther pauses a scheduler as somebody else would; it is not counted as a call.
+// PauseByOther pauses a scheduler as another tool would; it is not counted as a call.
 func (s *Server) PauseByOther(name string, d time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,7 +3,7 @@ package pdtest
 import "sync"
 
 // inFlight counts the handlers that run. A sync.WaitGroup may not be used for it: calls still begin while
-// somebody waits.
+// someone waits.
 type inFlight struct {
 	mu   sync.Mutex
 	idle *sync.Cond

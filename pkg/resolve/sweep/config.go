@@ -14,7 +14,7 @@ import (
 type Run interface {
 	// Regions lists the regions of the keys with their leaders, as PD knows them.
 	Regions(ctx context.Context, keys cluster.KeyRange) ([]cluster.Region, error)
-	// Address is where the store is called, or "" while that is not known.
+	// Address is where the store is called, or "" while that is unknown.
 	Address(store cluster.StoreID) string
 	// CheckHeld is asked right before each call: an error is the call's.
 	CheckHeld(ctx context.Context) error

@@ -66,7 +66,7 @@ func (c *Coverage) Whole() bool { return c.Contains(cluster.KeyRange{}) }
 func (c *Coverage) Missing() []cluster.KeyRange {
 	var holes []cluster.KeyRange
 	var from []byte
-	open := true // the keys from `from` on are not known to be in the set
+	open := true // the keys from `from` on may be missing in the set
 	c.ranges.Scan(func(r cluster.KeyRange) bool {
 		if len(r.Start) > 0 { // only the first range can start at the beginning
 			holes = append(holes, cluster.KeyRange{Start: from, End: r.Start})

@@ -14,7 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// It is billed by the hour, and what somebody else has enabled stays.
+// It is billed by the hour, and what another has enabled stays.
 func TestFast_Adopt_IsWhatTheRunEnabledAndDidNotDisable(t *testing.T) {
 	t.Parallel()
 	asked := journal.FastRestore{Snapshots: []cluster.SnapshotID{"snap-1", "snap-2"}, Zones: []cluster.Zone{"a", "b"}}

@@ -8,7 +8,7 @@ import (
 )
 
 // watchMemory reads the peak memory of a process every few milliseconds until ended is closed, and then sends it. What
-// wait4 reports is no use: it counts the memory of who started the process, before its exec.
+// wait4 reports is no use: it counts the memory of the process that started it, before its exec.
 func watchMemory(pid int, ended <-chan struct{}) <-chan int64 {
 	peak := make(chan int64, 1)
 	go func() {

@@ -22,7 +22,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
 )
 
-// The stand-in's limits, in calls a second: AWS's default, and what others of the account leave of it.
+// The stand-in's limits, in calls per second: AWS's default, and what others of the account leave of it.
 const (
 	blocksLimit = 1000.0
 	blocksLess  = 600.0

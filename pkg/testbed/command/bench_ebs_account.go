@@ -92,7 +92,7 @@ func (b *ec2Bench) build(context.Context) error {
 	return nil
 }
 
-// all does one thing for each of n, all at the same time, and says how long it took by EC2's clock.
+// all does one thing for each of n, all at the same time, and returns how long it took by EC2's clock.
 func (b *ec2Bench) all(n int, do func(int) error) (time.Duration, error) {
 	errs := make([]error, n)
 	start := b.clock.Now()
@@ -104,7 +104,7 @@ func (b *ec2Bench) all(n int, do func(int) error) (time.Duration, error) {
 	return b.clock.Now().Sub(start), errors.Join(errs...)
 }
 
-// cut is a backup's: one look at all instances, and one CreateSnapshots a store.
+// cut is a backup's: one DescribeInstances, and one CreateSnapshots per store.
 func (b *ec2Bench) cut(ctx context.Context) error {
 	made := make([][]ebs.Snapshot, b.stores)
 	start := b.clock.Now()

@@ -21,7 +21,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// The size of the flashbacks that are measured. Both sides share this machine: 4,000 calls a second are what two
+// The size of the flashbacks that are measured. Both sides share this machine: 4,000 calls per second are what two
 // cores do without being what is measured.
 const (
 	flashRegions = 50_000
@@ -138,7 +138,7 @@ func benchRestart(ctx context.Context, lab flashLab, add func(figure)) error {
 	return nil
 }
 
-// run resolves a new cluster, checks that every region is done and open, and says how long it took.
+// run resolves a new cluster, checks that every region is done and open, and prints how long it took.
 func (lab flashLab) run(ctx context.Context) (*flashDone, error) {
 	server, err := pdtest.New(pdtest.Config{CoordinatorDelay: time.Millisecond})
 	if err != nil {

@@ -65,7 +65,7 @@ func (c *cityOfRegions) key(buf []byte, i int) []byte {
 	return codec.EncodeBytes(buf[:0], raw[:])
 }
 
-// each hands out what store number s says, in the order of region ids. The keys are overwritten by the next.
+// each yields the region metas of store number s by region id. The next one overwrites the keys.
 func (c *cityOfRegions) each(s int, f func(*tikv.RegionMeta) error) error {
 	m := tikv.RegionMeta{LastLogTerm: 6}
 	start, end := make([]byte, 0, 32), make([]byte, 0, 32)

@@ -56,7 +56,7 @@ func (s *seeds) each(cmd *cobra.Command, one func(ctx context.Context, seed int6
 		seed := s.first + int64(i)
 		if err := one(ctx, seed, out, errs); err != nil {
 			if cmd.Context().Err() != nil {
-				return nil // it was interrupted, which the whole says
+				return nil // it was interrupted, which the soak reports as a whole
 			}
 			fmt.Fprintf(errs, "FAILED: %v\nrun it again with: make %s N=1 SEED=%d\n", err, cmd.Name(), seed)
 			mu.Lock()

@@ -75,7 +75,7 @@ type mortal struct {
 
 // run is a leak.Program; a program that was killed ends with -1.
 func (m *mortal) run(ctx context.Context, bed *testbed.Testbed, args []string, out io.Writer) (int, error) {
-	cmd := exec.CommandContext(ctx, m.path, args...) //nolint:gosec // the flag says what to run
+	cmd := exec.CommandContext(ctx, m.path, args...) //nolint:gosec // the program that the flag names
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Env = append(os.Environ(), bed.Env()...)
 	cmd.Stdout, cmd.Stderr = out, out

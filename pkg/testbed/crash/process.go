@@ -23,7 +23,7 @@ type Program struct {
 
 // Run runs the program against the testbed and waits for it. The code is -1 for a process that was killed.
 func (p *Program) Run(ctx context.Context, bed *testbed.Testbed, args []string, out io.Writer) (int, error) {
-	cmd := exec.CommandContext(ctx, p.Path, args...) //nolint:gosec // the caller says what to run
+	cmd := exec.CommandContext(ctx, p.Path, args...) //nolint:gosec // the caller's program
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Env = append(os.Environ(), bed.Env()...)
 	cmd.Stdout, cmd.Stderr = out, out

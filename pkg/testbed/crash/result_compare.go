@@ -52,7 +52,7 @@ func sum(values ...any) int64 {
 	return out
 }
 
-// again ends the path that says of a step that the last process did it, itself or again.
+// again ends the path that shows whether the last process did a step, for the first time or again.
 const again = ".again"
 
 // put adds one value. A step that was done when the run was resumed has an outcome of its own.
@@ -110,7 +110,7 @@ func nameOf(element any, place int) string {
 }
 
 // doneAgain reports whether a path is of a part of a step that was done again: what the process before had done of it when
-// it died took no time any more.
+// it died no longer took any time.
 func (r result) doneAgain(path string) bool {
 	if m := ofStep().FindStringSubmatch(path); m != nil {
 		return r[m[1]+again] != ""

@@ -32,7 +32,7 @@ func TestAdded_OnlyWhatWasOnItsWay_IsAllowed(t *testing.T) {
 	}
 }
 
-// A run that says in vain that the cluster is held alarms somebody: only one that holds a cluster may.
+// A run that wrongly reports a held cluster raises a false alarm: only one that holds a cluster may.
 func TestMayEnd_HeldIsOnlyOfABackup(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []int{6}, Cell{Run: Backup, Position: Suspended}.mayEnd())

@@ -9,7 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// backupService serves outside recovery mode, for who asks which regions the store leads.
+// backupService serves outside recovery mode, for callers that ask which regions the store leads.
 type backupService struct {
 	backup.UnimplementedBackupServer
 	s *Store

@@ -105,7 +105,7 @@ func TestStore_Walk_IsReadForOneRegionAfterTheOther(t *testing.T) {
 	require.EqualValues(t, 3, l.store.Counts().Flashbacks.Load())
 }
 
-// The logs end where they were said to, and outside recovery mode the store leads again what it led.
+// The logs end where they were set to, and outside recovery mode the store leads again what it led.
 func TestStore_LeavesRecoveryMode_LeadsWhatItLed(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -112,7 +112,7 @@ func (p *Plane) Server() string { return p.server }
 // Authority is the path of the certificates that the API server is trusted by.
 func (p *Plane) Authority() string { return filepath.Join(p.cfg.Dir, serving) }
 
-// KillAPIServer ends the API server as a crash does. Nobody answers at its address until StartAPIServer.
+// KillAPIServer ends the API server as a crash does. Nothing answers at its address until StartAPIServer.
 func (p *Plane) KillAPIServer() error {
 	at := slices.IndexFunc(p.processes, func(o *process) bool { return o.name == apiserver })
 	if at < 0 {

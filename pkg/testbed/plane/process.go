@@ -16,7 +16,7 @@ import (
 type process struct {
 	name string
 	cmd  *exec.Cmd
-	// alive is closed when this process ends, however it does: the part then ends by itself.
+	// alive is closed when this process ends, however it does: the part then exits, too.
 	alive io.Closer
 	log   *os.File
 	done  chan struct{}
@@ -39,7 +39,7 @@ func startProcess(program, dir, name string, args []string) (*process, error) {
 	o := &process{name: name, cmd: cmd, alive: alive, log: log, done: make(chan struct{})}
 	go func() { // owned by stop
 		defer close(o.done)
-		_ = cmd.Wait() // it is killed: how it ended says nothing
+		_ = cmd.Wait() // it is killed: how it ended does not matter
 	}()
 	return o, nil
 }
@@ -74,7 +74,7 @@ func (o *process) lastWords() string {
 	return strings.Join(lines[max(0, len(lines)-5):], "\n")
 }
 
-// freePorts are ports of loopback that nobody listens on now.
+// freePorts are free ports of loopback.
 func freePorts(ctx context.Context, count int) ([]int, error) {
 	ports := make([]int, count)
 	for i := range ports {

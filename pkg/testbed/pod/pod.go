@@ -21,7 +21,7 @@ type Config struct {
 	Authority []byte   // certificates that it is trusted by, in PEM
 	Namespace string   // of the pod
 	Token     string   // of its service account
-	Hosts     []string // names that lead to 127.0.0.1, as the cluster's DNS would say; no others are known
+	Hosts     []string // names that lead to 127.0.0.1, as the cluster's DNS would resolve them; no others resolve
 }
 
 // Pod is what the processes of one pod share.
@@ -115,7 +115,7 @@ func (p *Pod) Command(ctx context.Context, program string, args ...string) *exec
 	return cmd
 }
 
-// unshare begins the command of a process with mounts of its own, which only root may have, or who is root in its own eyes.
+// unshare begins the command of a process with mounts of its own, which only root may have, or root of a user namespace.
 func unshare() []string {
 	command := []string{"unshare", "--mount"}
 	if os.Geteuid() != 0 {
@@ -124,7 +124,7 @@ func unshare() []string {
 	return command
 }
 
-// Possible says why this machine can have no pod, or nil: it starts one, since a machine may refuse any of its mounts alone.
+// Possible returns why this machine cannot run a pod, or nil: it starts one, since a machine may refuse any of its mounts alone.
 func Possible(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "tisnap-pod-")
 	if err != nil {

@@ -96,7 +96,7 @@ func draw(rng *rand.Rand, h hands) trouble {
 	return watch("the tool is killed", h.kill)
 }
 
-// regionError is what a store says while its region moves, splits or is busy.
+// regionError is a store's answer while its region moves, splits or is busy.
 func regionError(rng *rand.Rand, rule fault.Rule, h hands) trouble {
 	rpc := []string{"KvPrepareFlashbackToVersion", "KvFlashbackToVersion"}[rng.IntN(2)]
 	codes := []string{"server_is_busy", "not_leader", "epoch_not_match", "region_not_found", "stale_command", "flashback_not_prepared"}

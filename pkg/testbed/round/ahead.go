@@ -15,9 +15,9 @@ import (
 
 // Ahead is what the snapshots of a backup hold of early apply, read from their bytes: no store has to run for it.
 type Ahead struct {
-	State manifest.EarlyApplyState // what the backup says of itself; "" if nothing
+	State manifest.EarlyApplyState // as the backup recorded it; "" if it did not
 	// Ahead counts the replicas whose data are ahead of their own logs. Affected lists those of them whose data are ahead of
-	// the best log of their region: no log takes back what they have.
+	// the best log of their region: no log undoes what they have.
 	Ahead    int
 	Affected []Replica
 	// Best is how many of these have the best log alone.

@@ -17,7 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// Sample is what a process has after a number of runs, when nothing of them is under way any more.
+// Sample is what a process has after a number of runs, once they are all over.
 type Sample struct {
 	Runs        int    `json:"runs"`
 	ExitCode    int    `json:"exitCode"` // of the last run

@@ -49,7 +49,7 @@ func (r *Result) fault(count *int, format string, args ...any) {
 }
 
 // Check holds a copy against the history at ts: the total, each row, missing and extra rows, and that every
-// transaction is there as a whole or not at all. All transactions that began before ts must have ended.
+// transaction is there as a whole or not. All transactions that began before ts must have ended.
 func (h *History) Check(c *Copy, ts cluster.TS) Result {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -143,7 +143,7 @@ func (h *History) checkWhole(r *Result, c *Copy, ts cluster.TS) {
 		for _, change := range p.changes {
 			got, there := c.Rows[change.key]
 			switch {
-			case change.gone && !there: // says nothing: it may be somebody else's delete
+			case change.gone && !there: // inconclusive: it may be someone else's delete
 			case change.gone && got.Writer < p.writer, !change.gone && (!there || got.Writer < p.writer):
 				older++
 			case got.Writer == p.writer:

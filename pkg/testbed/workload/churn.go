@@ -20,7 +20,7 @@ const (
 	churnTimeout = 2 * time.Second
 )
 
-// Churn splits regions and moves leaders now and then until ctx ends, as a busy cluster does by itself. Refusals,
+// Churn splits regions and moves leaders now and then until ctx ends, as a busy cluster does on its own. Refusals,
 // such as those of a cluster that is held still, are of no account.
 func (w *Workload) Churn(ctx context.Context) error {
 	c, err := w.Cluster(ctx)

@@ -77,7 +77,7 @@ func connect(ctx context.Context, addresses []string, files cluster.TLSFiles) (*
 }
 
 // Close ends all connections and waits for client-go's goroutines, but for those that look for a store that was
-// down: they end by themselves within 5 s.
+// down: they end on their own within 5 s.
 func (c *Cluster) Close() error { return c.store.Close() }
 
 // Now is a fresh timestamp of PD. One that the client itself cancelled is asked for again.
@@ -111,7 +111,7 @@ func (c *Cluster) begin(ctx context.Context, pipelined bool) (*transaction.KVTxn
 }
 
 // fate finds out what became of a transaction, by its primary: client-go takes the least key. One that is
-// neither committed nor alive is rolled back for good.
+// neither committed nor alive is rolled back permanently.
 func (c *Cluster) fate(ctx context.Context, p *pending) (commit cluster.TS, decided bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, false, err
@@ -130,7 +130,7 @@ func (c *Cluster) fate(ctx context.Context, p *pending) (commit cluster.TS, deci
 		case status.IsRolledBack():
 			return 0, true, nil
 		}
-		// An asynchronous commit is decided by its secondaries, and by who reads it once its lock has expired.
+		// An asynchronous commit is decided by its secondaries, and by the first reader once its lock has expired.
 		if err := c.read(ctx, primary); err != nil {
 			return 0, false, err
 		}

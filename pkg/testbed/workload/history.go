@@ -15,7 +15,7 @@ type version struct {
 	commit cluster.TS
 	row    Row
 	gone   bool // deleted by row.Writer
-	// prev is who wrote what the writer saw, with its commit ts if the read returned it; 0 for nothing there.
+	// prev is the transaction that wrote what the writer saw, with its commit ts if the read returned it; 0 for nothing there.
 	prev, prevCommit cluster.TS
 }
 
@@ -53,7 +53,7 @@ func (h *History) Total() int64 {
 	return h.total
 }
 
-// Undetermined is the number of transactions of which nobody knows whether they were committed.
+// Undetermined is the number of transactions of unknown outcome.
 func (h *History) Undetermined() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,7 +76,7 @@ func (h *History) At(ts cluster.TS) iter.Seq2[string, Row] {
 	}
 }
 
-// Forget drops what is not needed to know the rows at ts or later. Checks below ts are not possible any more.
+// Forget drops what is not needed to know the rows at ts or later. Checks below ts are no longer possible.
 func (h *History) Forget(ts cluster.TS) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// beatInterval is how often an open pipelined transaction says which commit ts it will at least have. client-go does each
+	// beatInterval is how often an open pipelined transaction reports its minimum commit ts. client-go does each
 	// 10 s.
 	beatInterval = 50 * time.Millisecond
 	beatTimeout  = 2 * time.Second
@@ -85,7 +85,7 @@ func flush(txn *transaction.KVTxn, start cluster.TS, changes []change) error {
 	return err
 }
 
-// beat says to all stores that the transaction will commit above now. One that does not hear of it holds the resolved ts back
+// beat reports to all stores that the transaction will commit above now. One that misses it holds the resolved ts back
 // until the next beat.
 func (c *Cluster) beat(ctx context.Context, start cluster.TS) {
 	now, err := c.Now(ctx)
@@ -101,7 +101,7 @@ func (c *Cluster) beat(ctx context.Context, start cluster.TS) {
 // Commit commits the transfer, and notes that it did so. Call it once.
 func (p *Pipelined) Commit(ctx context.Context) error {
 	p.stop()
-	p.beats.Wait() // the commit ts is above all that was said
+	p.beats.Wait() // the commit ts is above all that was reported
 	if err := p.txn.Commit(ctx); err != nil {
 		return failure.Wrap(err, failure.Unknown, "commit pipelined transfer", p.StartTS.String())
 	}

@@ -89,7 +89,7 @@ func (t *teller) run(ctx, work context.Context) error {
 	return nil
 }
 
-// once makes one transfer and notes its outcome. An error means that it did not happen, or that nobody knows.
+// once makes one transfer and notes its outcome. An error means that it did not happen, or may have.
 func (t *teller) once(ctx context.Context) error {
 	defer t.workload.enter()()
 	count := &t.workload.count
@@ -129,7 +129,7 @@ func (t *teller) once(ctx context.Context) error {
 	default:
 		count.undetermined.Add(1)
 		t.workload.history.unanswered(start, changes)
-		t.notes = nil // whether the oldest is still there is not known
+		t.notes = nil // the oldest may be gone
 	}
 	return err
 }

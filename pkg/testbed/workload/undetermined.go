@@ -49,7 +49,7 @@ func (h *History) evidence(p *pending) (commit, by cluster.TS, dead bool) {
 			}
 			by = next.row.Writer
 		case c.gone && next.prev == 0: // it saw nothing there: perhaps this delete
-		case next.prev > p.writer: // that one comes first, and is not known yet
+		case next.prev > p.writer: // that one comes first, and is unknown yet
 		default:
 			return 0, 0, p.by == 0
 		}

@@ -203,7 +203,7 @@ func cutAhead(t *testing.T, longer bool) (r *testCluster, i int, version uint64)
 	return r, i, version
 }
 
-// What the data have is never taken back: the flashback's entries are skipped like all others up to there.
+// What the data have is never undone: the flashback's entries are skipped like all others up to there.
 func TestRestore_DataAheadOfALogThatDoesNotLead_KeepsThem(t *testing.T) {
 	t.Parallel()
 	r, i, version := cutAhead(t, false)

@@ -16,7 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// witness is the testbed's S3 and an STS, and keeps who wrote and how.
+// witness is the testbed's S3 and an STS, and records who wrote, and how.
 type witness struct {
 	*httptest.Server
 
@@ -54,7 +54,7 @@ func (w *witness) assume(rw http.ResponseWriter, r *http.Request) {
 		`<SessionToken>session</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration></Credentials></%[1]sResult></%[1]sResponse>`, action)
 }
 
-// The credentials of a pod come by its environment; every object is written as the flags say.
+// The credentials of a pod come by its environment; every object is written as the flags require.
 func TestStorage_CredentialsOfThePod_AndEncryption(t *testing.T) {
 	t.Parallel()
 	token := filepath.Join(t.TempDir(), "token")

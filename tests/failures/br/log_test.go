@@ -26,7 +26,7 @@ type piped struct {
 	stdout, stderr shipped.Output
 }
 
-// runPiped starts br in an environment with these variables, BR_LOG_TO_TERM not among them by itself.
+// runPiped starts br in an environment with these variables, BR_LOG_TO_TERM not among them by default.
 func (p *place) runPiped(t *testing.T, env []string, args ...string) *piped {
 	t.Helper()
 	program, err := shipped.BR()

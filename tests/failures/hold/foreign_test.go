@@ -79,7 +79,7 @@ func TestImportOfTheUser(t *testing.T) {
 	})
 }
 
-// What somebody else paused is another tool's hold: it is named, refused, and stays as it was: not resumed, and not for
+// What is paused already is another tool's hold: it is named, refused, and stays as it was: not resumed, and not for
 // another time.
 // https://github.com/pingcap/tidb/issues/44182
 // Catalogue: A19.

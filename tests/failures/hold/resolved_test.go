@@ -35,7 +35,7 @@ func TestOneStoresResolvedTSDoesNotMove_IsNamedBeforeAnyPause(t *testing.T) {
 	p.leftNothing(t)
 }
 
-// --consistent-now waits until the resolved ts has passed the command's start, as long as --consistent-timeout says.
+// --consistent-now waits until the resolved ts has passed the command's start, for at most --consistent-timeout.
 // https://github.com/tikv/tikv/issues/15520
 // Catalogue: A16.
 func TestResolvedTSFrozenForAWhile(t *testing.T) {

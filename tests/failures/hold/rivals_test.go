@@ -37,11 +37,11 @@ func (p *place) start(t *testing.T, args ...string) *rival {
 
 // wait is the exit code; -1 for a process that was killed.
 func (r *rival) wait() int {
-	_ = r.cmd.Wait() // the code says it
+	_ = r.cmd.Wait() // by its exit code
 	return r.cmd.ProcessState.ExitCode()
 }
 
-// TestRunnersAtOnce starts several backups of one cluster at the same moment: one wins, and the others say who holds
+// TestRunnersAtOnce starts several backups of one cluster at the same moment: one wins, and the others name the owner of
 // the lock and until when.
 func TestRunnersAtOnce_OneWinsAndTheOthersSayWho(t *testing.T) {
 	t.Parallel()

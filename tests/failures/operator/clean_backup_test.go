@@ -65,7 +65,7 @@ func TestExecuteKilled_CleanJobDeletesAllSnapshots(t *testing.T) { //nolint:tpar
 	}
 }
 
-// It kills it in the cut, where nobody knows all snapshots: the clean Job finds no document, so that it leaves the journal
+// It kills it in the cut, when no record has all snapshots: the clean Job finds no document, so that it leaves the journal
 // with all else, by which gc deletes the snapshots.
 // Catalogue: C8.
 func TestExecuteKilledInTheCut_CleanJobLeavesAllToGC(t *testing.T) {
@@ -99,7 +99,7 @@ func (p *place) killExecute(t *testing.T, source cluster.Name, signal, kill stri
 		started <- r
 		switch {
 		case point == signal && signalled.CompareAndSwap(false, true):
-			if point != "journal.begin.cut" { // which only says that the calls are the cut's from now on
+			if point != "journal.begin.cut" { // which only marks the calls from now on as the cut's
 				_ = r.Signal() // it may have ended at this moment
 			}
 		case point == kill && killed.CompareAndSwap(false, true):

@@ -41,7 +41,7 @@ func (c *process) signal(s syscall.Signal) { _ = c.cmd.Process.Signal(s) } // it
 
 // wait is the exit code; -1 for a process that was killed.
 func (c *process) wait() int {
-	_ = c.cmd.Wait() // the code says it
+	_ = c.cmd.Wait() // by its exit code
 	return c.cmd.ProcessState.ExitCode()
 }
 
@@ -63,7 +63,7 @@ func (p *place) killAt(t *testing.T, name cluster.Name, rule fault.Rule, args ..
 }
 
 // It kills a restore in each sub-phase and resumes it with resolve, and kills that too: what is done is not done
-// again, and the report says where the time went (tidb-operator#5239).
+// again, and the report shows where the time went (tidb-operator#5239).
 // Catalogue: G15.
 func TestKilledInEachSubPhase_IsResumed(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
 	t.Parallel()
@@ -105,7 +105,7 @@ func (p *place) nothingUnfinished(t *testing.T) {
 	require.NotContains(t, e.stdout, `"unfinished"`)
 }
 
-// timesAgree checks that a report says where the time went: each step lies within its phase, beside others or not, the
+// timesAgree checks that a report shows where the time went: each step lies within its phase, beside others or not, the
 // phases' own times are no more than the total, and most of the total is in a step. The rest is the journal's.
 func timesAgree(t *testing.T, total float64, phases []report.Phase) {
 	t.Helper()

@@ -15,7 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed/round"
 )
 
-// ownManifest goes the way of a user who restores into a cluster of his own: the target is printed, with a patch, and what
+// ownManifest does what a user does who restores into a cluster of their own: the target is printed, with a patch, and what
 // was printed makes the same target; what could not open the data is refused with all its fields at once. Nothing of this
 // changes anything. It returns the flags of a restore that takes the manifest, with another patch.
 func ownManifest(t *testing.T, p *place, to cluster.Name, tisnap func(input string, args ...string) (stdout, stderr string, code int)) []string {
