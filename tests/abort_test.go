@@ -71,6 +71,6 @@ func TestAbort_RestoreThatLeftAll_IsTakenAwayByOneCommand(t *testing.T) { //noli
 	for _, pv := range p.bed.Kube.List("persistentvolumes", "") {
 		require.NotContains(t, pv.GetName(), "tisnap-")
 	}
-	e = p.run(t, "restore", "abort", "nobody", "--storage", whole, "--yes")
+	e = p.run(t, "restore", "abort", "none", "--storage", whole, "--yes")
 	require.Equal(t, cli.ExitCode(4), e.code)
 }

@@ -53,8 +53,8 @@ func (b badInput) check(t *testing.T, p *place) {
 	for _, part := range b.hint {
 		assert.Contains(t, e.line("hint: "), part)
 	}
-	assert.NotEmpty(t, e.line("hint: "), "it has to say what to do")
-	assert.Empty(t, e.stdout, "a table of phases that never ran says nothing")
+	assert.NotEmpty(t, e.line("hint: "), "it has to name a remedy")
+	assert.Empty(t, e.stdout, "no table of phases that never ran")
 }
 
 // TestBadInput shows that what cannot work is refused with a reason and a way out, and that nothing is
@@ -117,7 +117,7 @@ func badCommandLine(t *testing.T, p *place) {
 		{"cluster name that cannot be one", []string{"backup", "a/b/c", "--storage", whole}, 2, []string{"a/b/c"}, []string{"NAMESPACE/NAME"}},
 		{"no image", []string{"generate", "cronjob", prod.String(), "--storage", whole, "--region", "us-west-2"}, 2, []string{"--image is missing"}, []string{"REGISTRY/tisnap"}},
 		{"no namespace", []string{"generate", "rbac"}, 2, []string{"NAMESPACE is missing"}, []string{"--help"}},
-		{"nobody's role", []string{"generate", "iam", "--trust=irsa", "-n", "tidb"}, 2, []string{"--account", "12 digits"}, []string{"--help"}},
+		{"a role of no account", []string{"generate", "iam", "--trust=irsa", "-n", "tidb"}, 2, []string{"--account", "12 digits"}, []string{"--help"}},
 		{"a folder as bucket", []string{"generate", "bucket", "--storage", "file:///backups"}, 2, []string{"--storage", "s3://bucket"}, []string{"--help"}},
 		{"target name that cannot be one", restoreArgs("--to", "tidb/Copy!"), 2, []string{"Copy!"}, []string{"NAMESPACE/NAME"}},
 	})
@@ -267,7 +267,7 @@ func (p *place) create(t *testing.T, name string, stores int64) cluster.Name {
 	return of
 }
 
-// badSnapshots restores a backup whose snapshots somebody deleted. It comes last.
+// badSnapshots restores a backup whose snapshots were deleted by hand. It comes last.
 func badSnapshots(t *testing.T, p *place) {
 	m, err := manifest.Decode(get(t, p.storage(t, whole), manifest.ManifestKey(firstBackup)))
 	require.NoError(t, err)

@@ -28,7 +28,7 @@ type place struct {
 // newPlace starts a testbed that ends with the test.
 func newPlace(t *testing.T, cfg testbed.Config) *place {
 	t.Helper()
-	cfg.Dir = t.TempDir()
+	cfg.Dir, cfg.Keys = t.TempDir(), []string{} // KMS has the keys that a test names to EC2, and no other
 	bed, err := testbed.Start(context.WithoutCancel(t.Context()), cfg)
 	require.NoError(t, err)
 	t.Cleanup(bed.Close)

@@ -12,8 +12,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed"
 )
 
-// A backup's report says how much was written to since the backup before, and the trend shows it.
-func TestReport_SecondBackup_SaysHowMuchWasWrittenTo(t *testing.T) { //nolint:paralleltest // it sets the cache's folder
+// A backup's report shows how much was written to since the backup before, and the trend shows it.
+func TestReport_SecondBackup_SaysHowMuchWasWrittenTo(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	p := newPlace(t, testbed.Config{Nodes: 6, Scale: 20})
 	c, err := p.bed.CreateCluster(t.Context(), prod, 3)

@@ -25,7 +25,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files again")
 
 // variable is what differs between two runs, and what stands for it in a golden file. The order matters.
-var variable = []struct { //nolint:gochecknoglobals // a constant table
+var variable = []struct {
 	pattern *regexp.Regexp
 	instead string
 }{
@@ -93,7 +93,7 @@ func TestList_EachStateAndOutput(t *testing.T) {
 	e := p.refused(t, "describe", string(firstBackup), "--storage", whole, "-o", "json")
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
 	require.Equal(t, []string{
-		"apiVersion", "backup", "backupTS", "cluster", "createdAt", "earlyApply", "kind", "region", "report", "sealedAt", "snapshots", "version",
+		"apiVersion", "backup", "backupTS", "cluster", "createdAt", "earlyApply", "ec2", "kind", "region", "report", "sealedAt", "snapshots", "version",
 	}, keys(t, e.stdout))
 	badInput{
 		"damaged", []string{"describe", "second", "--storage", whole}, 5, []string{"not sealed"}, []string{"tisnap list"},
@@ -147,7 +147,7 @@ func TestCommands_WithoutCluster(t *testing.T) {
 	}
 }
 
-// A dry run that the environment asks for says so on stderr and in its result: it may be a setting left from a drill.
+// A dry run that the environment asks for is reported on stderr and in its result: it may be a setting left from a drill.
 // The flag of the command line is above it, as in the nightly CronJob. The environment belongs to the whole process.
 func TestBackup_DryRunByTheEnvironment_Warns(t *testing.T) {
 	p := newPlace(t, testbed.Config{})
@@ -166,11 +166,21 @@ func TestBackup_DryRunByTheEnvironment_Warns(t *testing.T) {
 	var doc struct{ Warnings []string }
 	require.NoError(t, json.Unmarshal([]byte(e.stdout), &doc))
 	require.Equal(t, []string{warning}, doc.Warnings)
-	e = p.run(t, "prune", "--storage", whole, "--keep-last", "1")
-	require.Equal(t, cli.ExitDone, e.code, e.stderr)
-	require.Contains(t, e.stderr, "TISNAP_DRY_RUN makes this a dry run: no prune is done")
+	for _, args := range [][]string{{"prune", "--keep-last", "1"}, {"gc"}, {"release", prod.String()}} {
+		done := "TISNAP_DRY_RUN makes this a dry run: no " + args[0] + " is done"
+		e = p.run(t, append(args, "--storage", whole)...)
+		require.Equal(t, cli.ExitDone, e.code, e.stderr)
+		require.Contains(t, e.stderr, done)
+		require.Contains(t, e.stdout, "warning: "+done)
+		e = p.run(t, append(args, "--storage", whole, "-o", "json")...)
+		require.NoError(t, json.Unmarshal([]byte(e.stdout), &doc))
+		require.Equal(t, []string{done}, doc.Warnings)
+	}
 	e = p.run(t, "backup", prod.String(), "--storage", whole, "--dry-run=false")
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
 	require.NotContains(t, e.stderr, "dry run")
 	require.Contains(t, e.stdout, "is sealed at ts")
+	e = p.run(t, "copy", "latest", "--storage", whole, "--to-storage", whole+"-copy")
+	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	require.Equal(t, 1, strings.Count(e.stdout, "no copy is done"), e.stdout)
 }

@@ -40,7 +40,7 @@ func TestDocs_FieldsInStorage(t *testing.T) {
 				if name == "" || name == "-" || name == "apiVersion" {
 					continue
 				}
-				assert.Regexp(t, "`"+name+"(\\[\\])?`", page, "docs/storage.md says what it is")
+				assert.Regexp(t, "`"+name+"(\\[\\])?`", page, "docs/storage.md describes it")
 			}
 		})
 	}
@@ -54,7 +54,7 @@ func TestDocs_Tags(t *testing.T) {
 	tags := regexp.MustCompile(`"(tisnap\.io/[a-z-]+)`).FindAllStringSubmatch(string(text), -1)
 	require.NotEmpty(t, tags)
 	for _, tag := range tags {
-		assert.Contains(t, storagePage(t), "`"+tag[1], "docs/storage.md says what it is")
+		assert.Contains(t, storagePage(t), "`"+tag[1], "docs/storage.md describes it")
 	}
 }
 

@@ -84,7 +84,7 @@ func TestDoctor_Healthy_IsAllOK(t *testing.T) {
 	require.Greater(t, len(all.Checks), 20)
 
 	seen := map[string]bool{}
-	for _, purpose := range []string{"backup", "restore", "gc"} {
+	for _, purpose := range []string{"backup", "restore", "gc", "archive"} {
 		some, bad := p.diagnose(t, cli.ExitDone, "--for", purpose)
 		require.Empty(t, bad)
 		require.Less(t, len(some.Checks), len(all.Checks))
@@ -137,6 +137,14 @@ func TestDoctor_OneThingIsWrong_IsFoundWithItsFix(t *testing.T) { //nolint:tpara
 		{
 			"EC2 permission for an option", "iam ec2:EnableFastSnapshotRestores", fine, doctor.Warn, "only options of a restore need it", "ec2:EnableFastSnapshotRestores",
 			func() { p.bed.EC2.Deny("EnableFastSnapshotRestores") }, func() { p.bed.EC2.Allow("EnableFastSnapshotRestores") },
+		},
+		{
+			"EC2 permission to lock", "iam ec2:LockSnapshot", fine, doctor.Warn, "only `tisnap lock` needs it", "ec2:LockSnapshot",
+			func() { p.bed.EC2.Deny("LockSnapshot") }, func() { p.bed.EC2.Allow("LockSnapshot") },
+		},
+		{
+			"EBS direct permission", "iam ebs:GetSnapshotBlock", fine, doctor.Warn, "only archives need it", "ebs:GetSnapshotBlock",
+			always("ebs.GetSnapshotBlock", "AccessDeniedException"), faults.Clear,
 		},
 		{
 			"RBAC", "rbac restore", failed, doctor.Fail, "may not create persistentvolumes", "manifests/rbac.yaml",

@@ -65,6 +65,7 @@ func TestDryRun_KMSKeyIsUnusable_IsRefused(t *testing.T) {
 		assert.Contains(t, e.line("error: "), "check KMS key of "+key+": "+state)
 		assert.NotEmpty(t, e.line("hint: "))
 	}
+	refused(p.dryRun(t, "restore", "--kms-key", other), other, "KMS has no such key")
 	p.bed.EC2.SetKey(other, ebs.Key{State: ebs.KeyPendingDeletion})
 	refused(p.dryRun(t, "restore", "--kms-key", other), other, "its state is PendingDeletion")
 	p.bed.EC2.DeleteKey(other)

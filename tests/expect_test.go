@@ -25,9 +25,9 @@ type estimated struct {
 	Choices   []estimate.Choice
 }
 
-// What a run says at its start that it takes goes by its own volumes and flags, is journalled, and is what its report
-// compares with; `estimate` and a dry run say the same before. The restore is one trace, down to the calls.
-func TestExpected_IsAnnouncedJournalledAndReported(t *testing.T) { //nolint:paralleltest // it sets the environment
+// The time that a run announces at its start follows from its own volumes and flags, is journalled, and is what its report
+// compares with; `estimate` and a dry run give the same before. The restore is one trace, down to the calls.
+func TestExpected_IsAnnouncedJournalledAndReported(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	c := newTraces(t)
 	p := newPlace(t, testbed.Config{Nodes: 6, Scale: 20})
@@ -35,7 +35,7 @@ func TestExpected_IsAnnouncedJournalledAndReported(t *testing.T) { //nolint:para
 	require.NoError(t, err)
 
 	e, first := p.reported(t, "backup", prod.String(), "--name", "first", "--storage", whole, "-o", "json")
-	require.Nil(t, first.Expected, "nobody knows how much data the cluster has")
+	require.Nil(t, first.Expected, "the amount of data is unknown")
 	require.NotContains(t, e.stderr, "expected duration: ")
 	source := first.VolumeSettings
 	require.NotNil(t, source)
@@ -71,7 +71,7 @@ func TestExpected_IsAnnouncedJournalledAndReported(t *testing.T) { //nolint:para
 	require.NotContains(t, e.stderr, "secret-token")
 	require.Contains(t, e.stderr, "expected duration: ")
 	p.sameAsJournalled(t, restored)
-	assert.InDelta(t, plan.Estimate.Estimates[0].Total.Seconds, restored.Expected.Seconds, 1e-6, "the dry run said so")
+	assert.InDelta(t, plan.Estimate.Estimates[0].Total.Seconds, restored.Expected.Seconds, 1e-6, "as the dry run did")
 	assert.EqualValues(t, 7000, restored.VolumeSettings.IOPS)
 	storesHave(t, restored, "volume", "pod", "TiKV", "collect", "recover")
 	require.True(t, slices.ContainsFunc(restored.Stores, func(s phase.StoreParts) bool {
@@ -94,15 +94,15 @@ func (p *place) reported(t *testing.T, args ...string) (ending, *report.Report) 
 	return e, doc.Report
 }
 
-// sameAsJournalled requires that the report compares with what the journal says was announced.
+// sameAsJournalled requires that the report compares with what was announced, by the journal.
 func (p *place) sameAsJournalled(t *testing.T, r *report.Report) {
 	t.Helper()
 	require.NotNil(t, r.Expected)
 	h, err := phase.ReadHistory(t.Context(), journal.NewStoreJournal(p.storage(t, whole), manifest.JournalPrefix(r.Run)))
 	require.NoError(t, err)
-	said, err := json.Marshal(r.Expected)
+	reported, err := json.Marshal(r.Expected)
 	require.NoError(t, err)
-	require.JSONEq(t, string(said), string(journal.ReadFacts(h.Records).Expected))
+	require.JSONEq(t, string(reported), string(journal.ReadFacts(h.Records).Expected))
 }
 
 // storesHave requires that the report has a row for each store, with these parts.
@@ -119,7 +119,7 @@ func storesHave(t *testing.T, r *report.Report, parts ...string) {
 	}
 }
 
-// closed is an address that nobody listens at.
+// closed is an address without a listener.
 func closed(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -29,11 +29,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		// client-go and its pools keep these after Close, as its own tests tolerate.
 		goleak.IgnoreTopFunction("google.golang.org/grpc.(*ClientConn).WaitForStateChange"),
+		goleak.IgnoreAnyFunction("github.com/tikv/client-go/v2/internal/client.(*batchCommandsClient).recreateStreamingClient"),
 		goleak.IgnoreTopFunction("github.com/klauspost/compress/zstd.(*blockDec).startDecoder"),
 	)
 }
 
-// inProcess runs the command line in this process, so that the race detector sees it. Flags say where the
+// inProcess runs the command line in this process, so that the race detector sees it. Flags define where the
 // testbed is, as the environment belongs to all tests.
 func inProcess(t *testing.T, stderr io.Writer) func(bed *testbed.Testbed) round.Tisnap {
 	return func(bed *testbed.Testbed) round.Tisnap {

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"os"
 	"slices"
@@ -14,6 +15,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
+	"github.com/tisnap/tisnap/pkg/ebsdirect"
+	"github.com/tisnap/tisnap/pkg/ebsdirect/ebsdirecttest"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
@@ -79,19 +82,27 @@ func useEBS(t *testing.T, allowed []string) error {
 	rules.Invisible = ebstest.Span{}
 	clock := timescale.New(300)
 	server := ebstest.New(ebstest.Config{Clock: clock, Rules: rules, Seed: 1})
+	ebsdirecttest.New(server, ebsdirecttest.Config{Clock: clock, Rules: ebsdirecttest.DefaultRules()})
 	require.NoError(t, server.Start())
 	defer server.Close()
 	instance := server.AddInstance(zone)
 	data, err := server.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: 10}, nil)
 	require.NoError(t, err)
 	require.NoError(t, server.Attach(data, instance))
+	device, err := server.Device(data)
+	require.NoError(t, err)
+	_, err = device.WriteAt([]byte("a block"), 0)
+	require.NoError(t, err)
 	server.AllowOnly(allowed...)
 	client, err := ebs.Open(t.Context(), ebs.Config{Region: "us-west-2", Endpoint: server.URL(), Clock: clock})
 	require.NoError(t, err)
 	defer client.Close()
+	direct, err := ebsdirect.Open(t.Context(), ebsdirect.Config{Region: "us-west-2", Endpoint: server.URL(), Clock: clock})
+	require.NoError(t, err)
+	defer direct.Close()
 
-	u := &ebsUser{t: t, Client: client, zone: zone, instance: instance, data: data}
-	for _, step := range []func(context.Context) error{u.look, u.cut, u.fast, u.restore, u.modify, u.remove} {
+	u := &ebsUser{t: t, Client: client, zone: zone, instance: instance, data: data, direct: direct}
+	for _, step := range []func(context.Context) error{u.look, u.cut, u.archive, u.unarchive, u.fast, u.share, u.copy, u.lock, u.restore, u.modify, u.remove} {
 		if err := step(t.Context()); err != nil {
 			return err
 		}
@@ -107,7 +118,47 @@ type ebsUser struct {
 	instance cluster.InstanceID
 	data     cluster.VolumeID
 	snapshot cluster.SnapshotID
+	copied   cluster.SnapshotID
 	volume   cluster.VolumeID
+	direct   *ebsdirect.Client
+}
+
+// archive reads a block of the snapshot, in its list and in that of its difference from itself.
+func (u *ebsUser) archive(ctx context.Context) error {
+	for b, err := range u.direct.Blocks(ctx, u.snapshot, 0) {
+		if err == nil {
+			_, err = u.direct.Read(ctx, b, make([]byte, ebsdirect.BlockSize))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, err := range u.direct.Changed(ctx, u.snapshot, u.snapshot, 0) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unarchive makes a snapshot of one block.
+func (u *ebsUser) unarchive(ctx context.Context) error {
+	id, err := u.direct.Start(ctx, ebsdirect.NewSnapshot{Token: "token", SizeGiB: 1, Tags: ebs.Tags{ebs.TagRun: "r"}})
+	if err != nil {
+		return err
+	}
+	block := make([]byte, ebsdirect.BlockSize)
+	sum := ebsdirect.Sum(sha256.Sum256(block))
+	if err := u.direct.Put(ctx, id, 0, block, sum); err != nil {
+		return err
+	}
+	if err := u.direct.Complete(ctx, id, 1, sha256.Sum256(sum[:])); err != nil {
+		return err
+	}
+	return u.until(func() (bool, error) {
+		found, err := u.DescribeSnapshots(ctx, []cluster.SnapshotID{id})
+		return len(found) == 1 && found[0].State == ebs.SnapshotCompleted, err
+	})
 }
 
 func (u *ebsUser) look(ctx context.Context) error {
@@ -151,6 +202,28 @@ func (u *ebsUser) fast(ctx context.Context) error {
 		return err
 	}
 	_, err := u.SnapshotLocks(ctx, ids)
+	return err
+}
+
+func (u *ebsUser) share(ctx context.Context) error {
+	other := []string{"222222222222"}
+	if err := u.ShareSnapshot(ctx, u.snapshot, other); err != nil {
+		return err
+	}
+	if _, err := u.SharedWith(ctx, u.snapshot); err != nil {
+		return err
+	}
+	return u.UnshareSnapshot(ctx, u.snapshot, other)
+}
+
+func (u *ebsUser) copy(ctx context.Context) error {
+	made, err := u.CopySnapshot(ctx, ebs.CopyRequest{Snapshot: u.snapshot, Region: "us-west-2", Tags: ebs.Tags{ebs.TagRun: "r"}})
+	u.copied = made
+	return err
+}
+
+func (u *ebsUser) lock(ctx context.Context) error {
+	_, err := u.LockSnapshot(ctx, ebs.LockRequest{Snapshot: u.copied, Mode: ebs.LockGovernance, Until: time.Now().AddDate(0, 0, 30)})
 	return err
 }
 

@@ -114,7 +114,7 @@ func TestRelease_WhatAKilledBackupHolds(t *testing.T) {
 	require.Equal(t, "nothing is paused in the PD of cluster tidb/prod\n", out)
 	require.NoError(t, c.SplitAt(ctx, []byte("free")))
 
-	code, _, _ = run("release", "tidb/nobody", "--yes")
+	code, _, _ = run("release", "tidb/none", "--yes")
 	require.EqualValues(t, 4, code)
 	code, out, _ = run("release", "--help")
 	require.Equal(t, cli.ExitDone, code)

@@ -11,6 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tisnap/tisnap/pkg/cli"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/kube/operator2"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed"
 )
@@ -46,8 +49,17 @@ func TestRoleForBackups_IsWhatIsCalled(t *testing.T) {
 	p := newPlace(t, testbed.Config{Faults: faults})
 	_, err := p.bed.CreateCluster(t.Context(), prod, 3)
 	require.NoError(t, err)
+	newer := cluster.Name{Namespace: prod.Namespace, Name: "newer"}
+	for _, o := range kubetest.NewCoreCluster(kubetest.ClusterOptions{
+		Name: newer, TiKV: 1, Version: "v8.5.0", SizeGiB: 10, RaftLogVolume: true,
+	}) {
+		require.NoError(t, p.bed.Objects.Put(o))
+	}
+	_, err = p.bed.AwaitCluster(t.Context(), newer)
+	require.NoError(t, err)
 	verbs := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
 	resources := []string{"tidbclusters", "pods", "persistentvolumeclaims", "persistentvolumes", "nodes", "events", "secrets", "configmaps", "namespaces"}
+	resources = append(append(resources, "clusters", "tikvs"), operator2.Groups()...)
 	before := map[string]int{}
 	for _, verb := range verbs {
 		for _, resource := range resources {
@@ -55,6 +67,7 @@ func TestRoleForBackups_IsWhatIsCalled(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
+		{"backup", newer.String()}, {"hold", "status", newer.String()}, {"release", newer.String(), "--yes"},
 		{"backup", prod.String(), "--name", string(firstBackup)}, {"hold", "status", prod.String()}, {"release", prod.String(), "--yes"},
 		{"list"}, {"describe", string(firstBackup)}, {"prune", "--keep-last", "1", "--yes"}, {"delete", string(firstBackup), "--yes", "--last"},
 	} {

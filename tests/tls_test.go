@@ -90,7 +90,7 @@ func secureCluster(t *testing.T) (*place, authority) {
 	return p, a
 }
 
-// Point 10: who gives no files needs none: the certificates are in the clusters' own secrets.
+// Point 10: without files none are needed: the certificates are in the clusters' own secrets.
 func TestClusterWithTLS_CertificateIsThatOfTheSecret(t *testing.T) {
 	t.Parallel()
 	p, a := secureCluster(t)
@@ -125,6 +125,32 @@ func TestClusterWithTLS_CertificateIsThatOfTheSecret(t *testing.T) {
 		_, _ = shown.Write(get(t, store, o.Key))
 	}
 	require.NotContains(t, shown.String(), a.keyLine(), "a private key is shown")
+}
+
+// A cluster of TiDB Operator 2.x may have the CA and the certificate of its clients in two secrets of any name.
+func TestClusterOfOperator2WithTLS_CertificateIsThatOfItsSecrets(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	p := newPlace(t, testbed.Config{TLS: a.config, Operator: 2})
+	for _, name := range []string{"pd-pd", "kv0-tikv", "kv1-tikv", "db-tidb"} {
+		require.NoError(t, p.bed.Kube.Put(tlsSecret("prod-"+name+"-cluster-secret", nil)))
+	}
+	_, err := p.bed.CreateCluster(t.Context(), prod, 2)
+	require.NoError(t, err)
+	o := p.bed.Kube.Get("clusters", prod.Namespace, prod.Name)
+	require.NoError(t, unstructured.SetNestedField(o.Object, map[string]any{
+		"ca": map[string]any{"name": "authority"}, "certKeyPair": map[string]any{"name": "tools"},
+	}, "spec", "security", "tls", "client"))
+	require.NoError(t, p.bed.Kube.Put(o))
+	require.NoError(t, p.bed.Kube.Put(tlsSecret("tools", map[string][]byte{"tls.crt": a.cert, "tls.key": a.key})))
+	backup := []string{"backup", prod.String(), "--storage", whole}
+	e := p.refused(t, backup...)
+	require.Equal(t, cli.ExitCode(5), e.code, e.stderr)
+	require.Contains(t, e.line("error: "), "secret tidb/authority")
+	require.NoError(t, p.bed.Kube.Put(tlsSecret("authority", map[string][]byte{"ca.crt": a.ca})))
+	e = p.run(t, backup...)
+	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	require.NotContains(t, e.stdout+e.stderr, a.keyLine(), "a private key is shown")
 }
 
 // Point 10: what keeps the program from the certificate is found before anything is changed, and files win.

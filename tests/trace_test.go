@@ -96,7 +96,7 @@ func (c *traces) requireCalls(t *testing.T, root string, patterns []string) {
 }
 
 // With a collector in the environment a run is one trace: the phases, below them the steps, below them the calls.
-func TestTrace_RunIsATreeOfPhasesStepsAndCalls(t *testing.T) { //nolint:paralleltest // it sets the environment
+func TestTrace_RunIsATreeOfPhasesStepsAndCalls(t *testing.T) {
 	c := newTraces(t)
 	p := newPlace(t, testbed.Config{Nodes: 6})
 	_, err := p.bed.CreateCluster(t.Context(), prod, 3)
@@ -136,7 +136,7 @@ func TestTrace_RunIsATreeOfPhasesStepsAndCalls(t *testing.T) { //nolint:parallel
 }
 
 // A collector that does not answer changes nothing of how the run ends.
-func TestTrace_CollectorIsGone_RunEndsAllTheSame(t *testing.T) { //nolint:paralleltest // it sets the environment
+func TestTrace_CollectorIsGone_RunEndsAllTheSame(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL+"/secret-token")

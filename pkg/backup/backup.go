@@ -58,9 +58,10 @@ type Deps struct {
 	Log        *zap.Logger
 	// Remains tracks what would be left if the process ended now.
 	Remains *phase.Remains
-	// Announce returns, before anything is changed, how long the run should take: what to journal and what to show; nil
-	// and "" if unknown. Earlier is what an earlier process of the run journalled; it is kept. Nil announces nothing.
-	Announce func(source *preflight.Source, earlier json.RawMessage) (expected json.RawMessage, text string)
+	// ExpectDuration returns, before anything is changed, how long the run should take: what to journal and what to
+	// show; nil and "" if unknown. Earlier is what an earlier process of the run journalled; it is kept. Nil expects
+	// nothing.
+	ExpectDuration func(source *preflight.Source, earlier json.RawMessage) (expected json.RawMessage, text string)
 }
 
 // Result is what a run made and how long it took, as far as it got, also on error.
@@ -123,7 +124,7 @@ func newRun(deps Deps, opts Options) *run {
 		source:  source{kube: deps.Kube, pd: deps.PD, tikv: deps.TiKV, ebs: deps.EBS, opts: opts},
 		ts:      timestamps{pd: deps.PD, opts: opts},
 		early:   earlyApply{pd: deps.PD, tikv: deps.TiKV, applier: deps.EarlyApply, remains: deps.Remains, opts: opts},
-		marks:   marker{pd: deps.PD, tikv: deps.TiKV, catalog: backups, fence: scaffold.Fence(), opts: opts},
+		marks:   marker{pd: deps.PD, tikv: deps.TiKV, catalog: backups, opts: opts},
 		holder:  holder{pd: deps.PD, tikv: deps.TiKV, fence: scaffold.Fence(), storage: deps.Store, opts: opts},
 		records: recorder{pd: deps.PD, ebs: deps.EBS, catalog: backups, opts: opts},
 		at:      newAttempt(),

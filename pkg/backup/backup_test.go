@@ -24,7 +24,7 @@ import (
 )
 
 // The hold ends with the last CreateSnapshots response, never with the copying.
-func TestRun_SealsAndLetsGoBeforeTheFirstPoll(t *testing.T) {
+func TestRun_SealsAndReleasesBeforeTheFirstPoll(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	var polls int
@@ -249,7 +249,7 @@ func TestRun_RecordIsRepeated_StoresTheSameManifest(t *testing.T) {
 }
 
 // The live cluster does not wait until what is worth nothing has been deleted.
-func TestRun_CutFails_LetsGoBeforeItDeletesTheFirstSnapshot(t *testing.T) {
+func TestRun_CutFails_ReleasesBeforeItDeletesTheFirstSnapshot(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: 4, Code: "UnauthorizedOperation"})
@@ -302,7 +302,7 @@ func TestRun_CancelledDuringTheCut_DeletesWhatAppearsLater(t *testing.T) {
 }
 
 // Whenever the run is cancelled, the cluster is released, and what is not sealed leaves no snapshot.
-func TestRun_CancelledInEachStep_LetsGo(t *testing.T) { //nolint:tparallel // one cluster for all steps
+func TestRun_CancelledInEachStep_Releases(t *testing.T) { //nolint:tparallel // one cluster for all steps
 	t.Parallel()
 	r := newRig(t)
 	steps := backup.StepNames()

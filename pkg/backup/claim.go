@@ -34,9 +34,11 @@ func (w *recorder) undoClaim() func(context.Context, *phase.Scope) error {
 }
 
 // Free gives up the name of a run that has ended and left no snapshot: its abort may have been killed before it came to
-// that. It reports false, and changes nothing, if the name is free, or must stay taken.
+// that. It reports false, and changes nothing, if the name is free, or must stay taken. confirm is called right before
+// the change, and its error prevents it.
 func Free(
 	ctx context.Context, store objstore.Store, id cluster.BackupID, run cluster.RunID, h *phase.History,
+	confirm func() error,
 ) (bool, error) {
 	if !h.Ended || h.Began(journal.StepCut) {
 		return false, nil
@@ -44,18 +46,21 @@ func Free(
 	w := recorder{
 		catalog: catalog.Catalog{Store: store}, opts: Options{Backup: id, Run: run}, sealing: h.Began(journal.StepSeal),
 	}
-	return w.free(ctx)
+	return w.free(ctx, confirm)
 }
 
 // free gives up the name of an aborted run, of which nothing is left, and reports whether it had one. A seal on its way
 // when the run died may arrive late: that backup stays buried. So does one in a prefix of TiDB Operator's, which is
-// unlocked: its document is not known here.
-func (w *recorder) free(ctx context.Context) (bool, error) {
+// unlocked: its document is unknown here.
+func (w *recorder) free(ctx context.Context, confirm func() error) (bool, error) {
 	held, err := w.catalog.HolderForBR(ctx)
 	if err != nil {
 		return false, err
 	}
 	if held != nil && held.Run == w.opts.Run {
+		if err := confirm(); err != nil {
+			return false, err
+		}
 		return true, w.catalog.UnlockForBR(ctx, w.opts.Run)
 	}
 	of, err := w.catalog.RunOf(ctx, w.opts.Backup)
@@ -66,6 +71,9 @@ func (w *recorder) free(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	case err != nil || of != w.opts.Run || w.sealing:
+		return false, err
+	}
+	if err := confirm(); err != nil {
 		return false, err
 	}
 	return true, w.catalog.Remove(ctx, w.opts.Backup, w.opts.Run)

@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/parallel"
@@ -34,7 +35,7 @@ type cutter struct {
 	log  *zap.Logger
 	opts Options
 	tags ebs.Tags // of all snapshots of the attempt
-	// current checks, right before each request, whether the lock can still be this run's.
+	// current decides without any call whether the lock can still be this run's: a cut must not wait.
 	current func() error
 }
 
@@ -67,7 +68,7 @@ func (c *cutter) cut(
 		made.begin(st.ID)
 		defer made.end(st.ID)
 		req := intents[st.ID]
-		req.Attached, req.Before = attached, c.current
+		req.Attached = attached
 		if err := c.cutStore(ctx, st.ID, req, made); err != nil {
 			return failure.Annotate(err, "snapshot volumes", fmt.Sprintf("store %s on %s", st.ID, st.Instance))
 		}
@@ -161,7 +162,8 @@ func (c *cutter) request(st cluster.Store, of map[cluster.VolumeID]ebs.Tags) ebs
 // token: after a lost answer the set is found by its tags and never requested again, as that could cut twice. A set of
 // an earlier attempt that EC2 shows late has another tag and is never mistaken for it.
 func (c *cutter) cutStore(ctx context.Context, store cluster.StoreID, req ebs.CutRequest, made *sets) error {
-	snaps, err := c.ebs.Cut(ctx, req)
+	asks := fenced.With(ctx, func(context.Context) error { return c.current() })
+	snaps, err := c.ebs.Cut(asks, req)
 	made.put(store, snaps)
 	if err == nil {
 		return complete(req, snaps)

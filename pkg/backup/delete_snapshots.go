@@ -41,7 +41,7 @@ func (d *remover) remove(ctx context.Context, s *phase.Scope, made *sets) error 
 	for waiting := false; ; {
 		found, err := d.ebs.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(d.opts.Run)})
 		if err != nil {
-			return d.leftover(doomed, err)
+			return d.notDeleted(doomed, err)
 		}
 		for _, snap := range found {
 			if err := snap.Tags.MadeLater("delete snapshots", d.opts.Run, string(snap.ID), d.epoch); err != nil {
@@ -58,7 +58,7 @@ func (d *remover) remove(ctx context.Context, s *phase.Scope, made *sets) error 
 			s.Reached(int64(len(gone)))
 		})
 		if len(left) > 0 {
-			return d.leftover(doomed, errors.Join(slices.Collect(maps.Values(left))...))
+			return d.notDeleted(doomed, errors.Join(slices.Collect(maps.Values(left))...))
 		}
 		if hidden := made.hiddenUntil(seen, d.opts.Visibility); time.Now().After(hidden) {
 			if !hidden.IsZero() {
@@ -74,7 +74,7 @@ func (d *remover) remove(ctx context.Context, s *phase.Scope, made *sets) error 
 				hidden.UTC().Format(time.RFC3339), d.how())
 		}
 		if err := wait.For(ctx, pollInterval); err != nil {
-			return d.leftover(doomed, err)
+			return d.notDeleted(doomed, err)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (d *remover) kept() string {
 		"else tisnap gc deletes them", ebs.TagRun, d.opts.Run)
 }
 
-func (d *remover) leftover(doomed map[cluster.SnapshotID]bool, err error) error {
+func (d *remover) notDeleted(doomed map[cluster.SnapshotID]bool, err error) error {
 	names := make([]string, 0, len(doomed))
 	for id := range doomed {
 		names = append(names, string(id))

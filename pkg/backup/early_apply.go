@@ -91,7 +91,7 @@ func (e *earlyApply) steps() (once, each []phase.Step) {
 	}
 	return []phase.Step{{
 			Phase: phaseTask, Name: journal.StepEarlyApply, Deadline: earlyApplyLimit, Do: e.prevent,
-			Undo: phase.Undo{Do: e.undo, Deadline: undoEarlyLimit, First: true, Unfenced: letsGo},
+			Undo: phase.Undo{Do: e.undo, Deadline: undoEarlyLimit, First: true, Unfenced: releases},
 		}}, []phase.Step{{
 			Phase: phaseTask, Name: journal.StepReadReplicas, Deadline: earlyApplyLimit + replicasLimit,
 			Do: e.readReplicas,

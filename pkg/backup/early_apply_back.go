@@ -36,13 +36,12 @@ func (e *earlyApply) skip(s *phase.Scope, dead []cluster.StoreID) {
 }
 
 // undo restores the settings, retrying until its deadline. Its error is of kind Held.
-func (e *earlyApply) undo(ctx context.Context, s *phase.Scope) error {
-	for {
-		err := e.putBack(ctx, s)
-		if err == nil || wait.For(ctx, releaseInterval) != nil {
-			return err
-		}
-	}
+func (e *earlyApply) undo(ctx context.Context, s *phase.Scope) (err error) {
+	_ = wait.Until(ctx, wait.Every(releaseInterval), func() (bool, error) { // err is the last try's
+		err = e.putBack(ctx, s)
+		return err == nil, err
+	})
+	return err
 }
 
 // putBack restores the stores' settings and records that. Its error is of kind Held.

@@ -31,7 +31,7 @@ func (e *earlyApply) prove(ctx context.Context, s *phase.Scope, of []cluster.Sto
 	}
 	limited, cancel := context.WithTimeout(ctx, rereadLimit)
 	defer cancel()
-	verdict, err := e.compare(limited, of)
+	early, err := e.compare(limited, of)
 	if ctx.Err() != nil {
 		return unproven // the run fails and reports why
 	}
@@ -39,14 +39,14 @@ func (e *earlyApply) prove(ctx context.Context, s *phase.Scope, of []cluster.Sto
 		s.Warn("a restore has to look for replicas that are ahead of their raft logs: %v", err)
 		return unproven
 	}
-	if verdict.State == manifest.EarlyApplyUnproven {
+	if early.State == manifest.EarlyApplyUnproven {
 		s.Warn("a restore has to look for replicas that are ahead of their raft logs: nothing is proven of %s",
-			notProven(verdict))
+			notProven(early))
 	}
-	if len(verdict.Regions) > maxUnproven {
+	if len(early.Regions) > maxUnproven {
 		return unproven
 	}
-	return verdict
+	return early
 }
 
 // notProven names the stores and counts the regions: those that split, merged or changed their leader during the cut.
@@ -89,10 +89,10 @@ func (e *earlyApply) compare(ctx context.Context, of []cluster.Store) (*manifest
 	restarted, unproven := e.before.Unproven(earlyapply.ReadReplicas(ctx, e.tikv, now, regions))
 	bad = slices.Concat(bad, restarted, elsewhere(e.before.Stores(), of))
 	slices.Sort(bad)
-	return verdict(slices.Compact(bad), unproven), nil
+	return earlyApplyProof(slices.Compact(bad), unproven), nil
 }
 
-func verdict(stores []cluster.StoreID, regions []cluster.RegionID) *manifest.EarlyApply {
+func earlyApplyProof(stores []cluster.StoreID, regions []cluster.RegionID) *manifest.EarlyApply {
 	if len(stores)+len(regions) == 0 {
 		return &manifest.EarlyApply{State: manifest.EarlyApplyExcluded}
 	}

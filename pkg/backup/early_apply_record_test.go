@@ -172,7 +172,7 @@ func TestPause_StoresRestartWhileTheyAreAsked_RecordIsOfTheirNewProcesses(t *tes
 
 // A record that cannot be read, as a newer version's, is no reason to leave the rest held, nor to say that a cluster is held whose
 // limits are back. It stays.
-func TestRelease_RecordCannotBeRead_AllElseIsLetGo(t *testing.T) {
+func TestRelease_RecordCannotBeRead_AllElseIsReleased(t *testing.T) {
 	t.Parallel()
 	r := newEarlyRig(t)
 	r.c.PD.SetEtcd(recordKey, "?")

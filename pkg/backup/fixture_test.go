@@ -36,7 +36,7 @@ import (
 // scale is how many times as fast EC2 is: the 15 s between two snapshots of a volume pass in 0.75 s.
 const scale = 20
 
-var prod = cluster.Name{Namespace: "tidb", Name: "prod"} //nolint:gochecknoglobals // a constant
+var prod = cluster.Name{Namespace: "tidb", Name: "prod"}
 
 func TestMain(m *testing.M) {
 	awsenv.MustIsolate()

@@ -15,7 +15,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/marks"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
-	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/tikv"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
@@ -61,7 +60,6 @@ type marker struct {
 	pd      pd.Members
 	tikv    tikv.Marker
 	catalog catalog.Catalog
-	fence   *runlock.Fence
 	opts    Options
 	markReading
 }
@@ -204,9 +202,6 @@ func (m *marker) store(ctx context.Context, s *phase.Scope) (*manifest.Marks, er
 		}
 		m.set = m.reading.Set(restarted...)
 		s.Note("marks of %d regions, read before %s", m.set.Len(), m.ts)
-	}
-	if err := m.fence.Check(ctx); err != nil {
-		return nil, err
 	}
 	stored, err := m.catalog.PutMarks(ctx, m.opts.Backup, m.set, m.ts)
 	if err == nil {

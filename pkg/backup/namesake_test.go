@@ -143,7 +143,7 @@ func TestFree_OfAnAbortThatWasKilled(t *testing.T) {
 		t.Helper()
 		h, err := phase.ReadHistory(t.Context(), j)
 		require.NoError(t, err)
-		freed, err := backup.Free(t.Context(), r.deps.Store, o.Backup, o.Run, h)
+		freed, err := backup.Free(t.Context(), r.deps.Store, o.Backup, o.Run, h, func() error { return nil })
 		require.NoError(t, err)
 		return freed
 	}

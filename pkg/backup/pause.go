@@ -94,7 +94,7 @@ func Pause(ctx context.Context, deps PauseDeps, o PauseOptions) error {
 	case failed != nil:
 		return failed
 	case lost != nil:
-		deps.Log.Warn("the hold was not unbroken to the end", zap.Error(lost))
+		deps.Log.Warn("the hold broke before it was released", zap.Error(lost))
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (o *Options) Request() map[string]string {
 // resumption is how the run is resumed.
 func (r *run) resumption() *runner.Resumption {
 	return &runner.Resumption{
-		Adopt: r.adopt, StartOver: r.startOver, Reset: r.reset,
+		Adopt: r.adopt, StartOver: r.startOver, Reset: r.startAfresh,
 		Learn: func(h *phase.History, was *journal.About) error {
 			if err := sameCluster(r.opts.Run, h, was, r.about()); err != nil {
 				return err
@@ -71,9 +71,9 @@ func (r *run) startOver(_ context.Context, h *phase.History) (string, error) {
 	return "the run was being undone when its process died", nil
 }
 
-// reset forgets the undone attempt, which is released and whose snapshots are deleted. The run keeps the backup's id,
-// unless that can no longer be sealed.
-func (r *run) reset() error {
+// startAfresh forgets the undone attempt, which is released and whose snapshots are deleted. The run keeps the backup's
+// id, unless that can no longer be sealed.
+func (r *run) startAfresh() error {
 	if r.records.sealing {
 		return failure.New(failure.Conflict, "resume run", string(r.opts.Run),
 			"it is undone; backup %s may already be sealed, so its id cannot be reused", r.opts.Backup).
@@ -158,6 +158,6 @@ func Abort(ctx context.Context, deps Deps, opts Options) error {
 	if _, err := r.runner.Execute(ctx, r.book(steps, rule)); err != nil {
 		return err
 	}
-	_, err := r.records.free(ctx)
+	_, err := r.records.free(ctx, func() error { return nil })
 	return err
 }

@@ -130,7 +130,7 @@ func TestRun_HoldBreaksEachTime_FailsAndLeavesNothing(t *testing.T) {
 }
 
 // What is released at the second try is not said to be held (exit 9).
-func TestRun_ReleaseFailsAtFirst_IsTriedUntilItIsLetGo(t *testing.T) {
+func TestRun_ReleaseFailsAtFirst_IsTriedUntilItIsReleased(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.fault(t, fault.Rule{Point: "pd.DropTTLConfig", Code: "503", Times: 3})
@@ -179,7 +179,7 @@ func TestRun_PDCannotResumeAfterTheProof_TheSetIsSealed(t *testing.T) {
 
 // The cut is proven, PD cannot be released, and the run fails before its backup is sealed: the cluster is released all the
 // same before a snapshot is deleted, or the run says that it is held.
-func TestRun_PDCannotResumeAndTheRunFails_LetsGoOrSaysSo(t *testing.T) {
+func TestRun_PDCannotResumeAndTheRunFails_ReleasesOrSaysSo(t *testing.T) {
 	t.Parallel()
 	for name, heals := range map[string]bool{"for good": false, "until the undo": true} {
 		t.Run(name, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestRun_StoreIsAwayWhenImportsAreChecked_IsWaitedFor(t *testing.T) {
 	require.Empty(t, r.faults.Unreached())
 }
 
-func TestRun_AStepPanics_IsLetGo(t *testing.T) {
+func TestRun_AStepPanics_IsReleased(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ebs.attachments = func() { panic("nil map") }

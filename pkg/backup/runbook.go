@@ -33,8 +33,8 @@ const stepClaim = "claim"
 
 // Why steps do not check the lock.
 const (
-	holds  = "a cluster that is held waits for nothing: each call asks whether the lock can still be this run's"
-	letsGo = "a live cluster is released, whoever has the lock"
+	holds    = "a cluster that is held waits for nothing: each call asks whether the lock can still be this run's"
+	releases = "a live cluster is released, whoever has the lock"
 )
 
 // steps is the runbook.
@@ -59,8 +59,8 @@ func (r *run) steps() []phase.Step {
 		},
 		{
 			Phase: phaseSnapshots, Name: journal.StepRelease, Deadline: releasing, Do: r.release,
-			Undo:  phase.Undo{Do: r.releaseLate, Deadline: releasing, First: true, Unfenced: letsGo},
-			Order: phase.Order{Ends: r.endedByRelease()}, Record: phase.Recording{NoWait: true}, Unfenced: letsGo,
+			Undo:  phase.Undo{Do: r.releaseLate, Deadline: releasing, First: true, Unfenced: releases},
+			Order: phase.Order{Ends: r.endedByRelease()}, Record: phase.Recording{NoWait: true}, Unfenced: releases,
 			Resume: phase.Resumption{State: &r.at.proof, Adopted: r.adoptProof},
 		},
 		{
@@ -79,7 +79,7 @@ func (r *run) steps() []phase.Step {
 		},
 		{
 			Phase: phaseSeal, Name: journal.StepReleaseAgain, Deadline: releasing, Do: r.releaseAgain,
-			Order: phase.Order{Ends: r.endedAtLast()}, Unfenced: letsGo,
+			Order: phase.Order{Ends: r.endedAtLast()}, Unfenced: releases,
 		},
 		r.runner.UnlockStep(phaseSeal),
 	}...)
@@ -90,7 +90,7 @@ func (r *run) steps() []phase.Step {
 func (r *run) holdSteps(holding, releasing time.Duration) []phase.Step {
 	connect := phase.Step{
 		Phase: phaseTask, Name: journal.StepConnect, Deadline: time.Minute, Do: r.connect,
-		Undo: phase.Undo{Do: r.disconnect, First: true, Unfenced: letsGo},
+		Undo: phase.Undo{Do: r.disconnect, First: true, Unfenced: releases},
 	}
 	if r.opts.OtherHolds {
 		connect.Deadline, connect.Do = holding, r.observe
@@ -108,7 +108,7 @@ func (r *run) holdSteps(holding, releasing time.Duration) []phase.Step {
 		connect,
 		{
 			Phase: phaseScheduling, Name: journal.StepHold, Deadline: holding, Do: r.pause,
-			Undo: phase.Undo{Do: r.endHold, Deadline: releasing, First: true, Unfenced: letsGo}, Unfenced: holds,
+			Undo: phase.Undo{Do: r.endHold, Deadline: releasing, First: true, Unfenced: releases}, Unfenced: holds,
 		},
 		{Phase: phaseGC, Name: journal.StepHoldGC, Deadline: holding, Do: r.pauseGC, Unfenced: holds},
 	})

@@ -30,10 +30,11 @@ func (w *recorder) seal(ctx context.Context, m *manifest.Manifest, p *proof, dat
 // earlier ones, so one that shows less only counts if it persists for as long as EC2 may hide what exists: hours of
 // work depend on it.
 func (w *recorder) checkCompleted(ctx context.Context, m *manifest.Manifest) error {
-	for end := time.Now().Add(w.opts.Visibility); ; {
+	end := time.Now().Add(w.opts.Visibility)
+	err := wait.Until(ctx, wait.Every(pollInterval), func() (bool, error) {
 		found, err := w.ebs.DescribeSnapshots(ctx, m.SnapshotIDs())
 		if err != nil {
-			return failure.Annotate(err, "describe snapshots", "")
+			return true, failure.Annotate(err, "describe snapshots", "")
 		}
 		completed := 0
 		for _, snap := range found {
@@ -41,23 +42,25 @@ func (w *recorder) checkCompleted(ctx context.Context, m *manifest.Manifest) err
 			case ebs.SnapshotDone:
 				completed++
 			case ebs.SnapshotFailed:
-				return failure.New(failure.Corrupt, "seal backup", string(m.ID), "the state of snapshot %s is %q",
+				return true, failure.New(failure.Corrupt, "seal backup", string(m.ID), "the state of snapshot %s is %q",
 					snap.ID, snap.State)
 			case ebs.SnapshotWaits, ebs.SnapshotStrange:
 			}
 		}
 		if completed == len(m.Snapshots) {
-			return nil
+			return true, nil
 		}
 		if !time.Now().Before(end) {
-			return failure.New(failure.Corrupt, "seal backup", string(m.ID),
+			return true, failure.New(failure.Corrupt, "seal backup", string(m.ID),
 				"%d of %d snapshots exist and are completed", completed, len(m.Snapshots)).
 				WithHint("see who called DeleteSnapshot in CloudTrail, and run the backup again")
 		}
-		if err := wait.For(ctx, pollInterval); err != nil {
-			return failure.Annotate(err, "describe snapshots", "")
-		}
+		return false, nil
+	})
+	if ended := wait.EndOf(err); ended != nil {
+		return failure.Annotate(ended.Cause, "describe snapshots", "")
 	}
+	return err
 }
 
 // sealDeadline bounds the write that makes a backup restorable.

@@ -45,7 +45,7 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	if err := r.source.readVersions(ctx); err != nil {
 		return err
 	}
-	r.announce(s)
+	r.expectDuration(s)
 	return nil
 }
 
@@ -101,11 +101,11 @@ func (r *run) remover() *remover {
 	return &remover{ebs: r.EBS, storage: r.Store, opts: r.opts, epoch: r.runner.Fence().Epoch()}
 }
 
-// announce shows how long the run should take.
-func (r *run) announce(s *phase.Scope) {
-	if r.Announce != nil {
-		r.runner.Announce(s, func(earlier json.RawMessage) (json.RawMessage, string) {
-			return r.Announce(r.source.Source, earlier)
+// expectDuration shows how long the run should take.
+func (r *run) expectDuration(s *phase.Scope) {
+	if r.ExpectDuration != nil {
+		r.runner.ExpectDuration(s, func(earlier json.RawMessage) (json.RawMessage, string) {
+			return r.ExpectDuration(r.source.Source, earlier)
 		})
 	}
 }

@@ -162,7 +162,7 @@ func (r *run) deleteMade(ctx context.Context, s *phase.Scope, made *sets) error 
 // release proves the hold and releases the cluster. If the hold was in doubt the set is worthless, and the step fails
 // once the cluster is released. If that fails here, the step's undo decides whether the cluster is still held.
 func (r *run) release(ctx context.Context, s *phase.Scope) error {
-	verdict, unproven := r.proveHold(ctx, s)
+	early, unproven := r.proveHold(ctx, s)
 	// A cancelled run releases it, too; if that takes too long the step's undo retries.
 	releasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opts.Lease)
 	defer cancel()
@@ -171,7 +171,7 @@ func (r *run) release(ctx context.Context, s *phase.Scope) error {
 	case unproven != nil:
 		return unproven
 	case r.at.hold.Proven():
-		r.prove(ctx, s, verdict)
+		r.prove(ctx, s, early)
 		if err == nil {
 			r.early.end(ctx, s)
 		} else { // the set is good; the run ends with the error of PD's release
@@ -191,22 +191,23 @@ func (r *run) release(ctx context.Context, s *phase.Scope) error {
 
 // proveHold proves that the hold lasted for the whole cut. Another process's hold lasts until this run has recorded its
 // cut, and is proven by waiting for its renewals; meanwhile the replicas are read again for the proof of early apply.
-func (r *run) proveHold(ctx context.Context, s *phase.Scope) (verdict *manifest.EarlyApply, err error) {
+func (r *run) proveHold(ctx context.Context, s *phase.Scope) (early *manifest.EarlyApply, err error) {
 	if !r.opts.OtherHolds {
 		return nil, r.at.hold.Prove(ctx)
 	}
 	err = allOrFirst(ctx, []func(context.Context) error{
 		r.at.hold.Prove,
-		func(ctx context.Context) error { verdict = r.early.prove(ctx, s, r.source.Topology.Stores); return nil },
+		func(ctx context.Context) error { early = r.early.prove(ctx, s, r.source.Topology.Stores); return nil },
 	}, func(ctx context.Context, prove func(context.Context) error) error { return prove(ctx) })
-	return verdict, err
+	return early, err
 }
 
-// prove records what the steps after the release need. The verdict is that of a cut under another process's hold.
-func (r *run) prove(ctx context.Context, s *phase.Scope, verdict *manifest.EarlyApply) {
+// prove records what the steps after the release need; early is the proof of early apply of a cut under another
+// process's hold.
+func (r *run) prove(ctx context.Context, s *phase.Scope, early *manifest.EarlyApply) {
 	p := proof{Source: r.source.Source, Started: r.runner.Started()}
 	if r.opts.OtherHolds {
-		p.HeldBy, p.EarlyApply = r.at.hold.Run(), verdict
+		p.HeldBy, p.EarlyApply = r.at.hold.Run(), early
 	} else {
 		p.EarlyApply = r.early.prove(ctx, s, r.source.Topology.Stores)
 	}

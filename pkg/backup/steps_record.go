@@ -22,7 +22,7 @@ func (r *run) adoptProof(ctx context.Context, s *phase.Scope) error {
 	r.marks.adopt(ctx, s, p.Marks, p.Regions)
 	r.result.Marks, r.result.Regions = r.marks.kept()
 	r.at.note(r.Remains, r.remover().how())
-	r.announce(s)
+	r.expectDuration(s)
 	s.Note("the cut at backup ts %s is proven: the cluster is not held again", r.at.backupTS)
 	return nil
 }
@@ -50,9 +50,6 @@ func (r *run) record(ctx context.Context, s *phase.Scope) error {
 		m.Marks, err = r.marks.store(ctx, s)
 		r.result.Marks, r.result.Regions = r.marks.kept()
 		if err != nil {
-			return err
-		}
-		if err := r.runner.Fence().Check(ctx); err != nil { // the marks before it may be large and take long
 			return err
 		}
 		r.result.Manifest = m

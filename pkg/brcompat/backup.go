@@ -79,7 +79,7 @@ func (a *app) backup(ctx context.Context, f backupFlags) error {
 	p := newProgress(ctx, f.ProgressFile, a.log.Logger, map[string]float64{"wait": 1})
 	deps.Sink = events{log: a.log.Logger, next: p}
 	result := &backup.Result{}
-	if err = a.settleEarlier(ctx, deps, &opts); err == nil {
+	if err = a.endEarlierPause(ctx, deps, &opts); err == nil {
 		a.sayStarted(opts.Run, "backup full")
 		result, err = backup.Run(ctx, deps, opts)
 	}

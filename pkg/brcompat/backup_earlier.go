@@ -15,13 +15,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// settleEarlier handles an unfinished run of this br in the storage, whose pod was killed. If its cut is proven and
+// endEarlierPause handles an unfinished run of this br in the storage, whose pod was killed. If its cut is proven and
 // TiDB Operator gave it the same document, it is the same Backup and this process resumes it. Otherwise this process
 // undoes it and starts from scratch: a Backup created later must not get an earlier day's snapshots. Either way it
 // watches the lock for a minute to make sure that the run is dead; a live one is a Conflict.
 //
 // Anything else in the storage is left to the backup, which refuses it.
-func (a *app) settleEarlier(ctx context.Context, deps backup.Deps, opts *backup.Options) error {
+func (a *app) endEarlierPause(ctx context.Context, deps backup.Deps, opts *backup.Options) error {
 	held, err := catalog.Catalog{Store: deps.Store}.HolderForBR(ctx)
 	if err != nil || held == nil || held.Cluster != opts.Cluster {
 		return err

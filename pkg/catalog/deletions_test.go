@@ -47,19 +47,19 @@ func TestAnnounceDeletion_AnotherOneMeanwhile_IsCheckedAgain(t *testing.T) {
 		do     func(*testing.T, catalog.Catalog)
 		second announced
 	}{
-		"the first one of the cluster": {nil, func(t *testing.T, c catalog.Catalog) { //nolint:thelper // a row
+		"the first one of the cluster": {nil, func(t *testing.T, c catalog.Catalog) {
 			announceNow(t, c, "b2")
 		}, announced{"b2": true}},
-		"beside an earlier one": {[]cluster.BackupID{"b3"}, func(t *testing.T, c catalog.Catalog) { //nolint:thelper // a row
+		"beside an earlier one": {[]cluster.BackupID{"b3"}, func(t *testing.T, c catalog.Catalog) {
 			announceNow(t, c, "b2")
 		}, announced{"b2": true, "b3": true}},
 		// b2 was announced and buried, and then left out by one who announced b3 again: the same is written there as before.
-		"and buried, and left out": {[]cluster.BackupID{"b3"}, func(t *testing.T, c catalog.Catalog) { //nolint:thelper // a row
+		"and buried, and left out": {[]cluster.BackupID{"b3"}, func(t *testing.T, c catalog.Catalog) {
 			announceNow(t, c, "b2")
 			require.NoError(t, c.Bury(t.Context(), "b2", "", "deleted", false))
 			announceNow(t, c, "b3")
 		}, announced{"b3": true}},
-		"the same backup": {nil, func(t *testing.T, c catalog.Catalog) { //nolint:thelper // a row
+		"the same backup": {nil, func(t *testing.T, c catalog.Catalog) {
 			announceNow(t, c, "b1")
 		}, announced{}},
 	} {

@@ -36,8 +36,10 @@ type Entry struct {
 	Run     cluster.RunID    `json:"run"`
 	Cluster cluster.Name     `json:"cluster"`
 	// ClusterID is PD's, which distinguishes clusters of one name; 0 if only the manifest has it.
-	ClusterID uint64     `json:"clusterID,string,omitempty"`
-	Version   string     `json:"version,omitempty"`
+	ClusterID uint64 `json:"clusterID,string,omitempty"`
+	Version   string `json:"version,omitempty"`
+	// Operator is the generation of TiDB Operator that made the cluster: manifest.Operator2, or "" for 1.x.
+	Operator  string     `json:"operator,omitempty"`
 	BackupTS  cluster.TS `json:"backupTS"`
 	CreatedAt time.Time  `json:"createdAt"`
 	SealedAt  time.Time  `json:"sealedAt,omitzero"`
@@ -145,6 +147,7 @@ func (c Catalog) fromSeal(ctx context.Context, e *Entry, files map[string]objsto
 	e.State, e.Run, e.Cluster, e.Version, e.BackupTS = StateSealed, s.Run, s.Cluster, s.Version, s.BackupTS
 	e.CreatedAt, e.SealedAt, e.Stores, e.Snapshots = s.CreatedAt, s.SealedAt, s.Stores, s.Snapshots
 	e.SizeGiB, e.DataBytes, e.Tags, e.ClusterID = s.SizeGiB, s.DataBytes, s.Tags, s.ClusterID
+	e.Operator = s.Operator
 	if m, ok := files[manifest.ManifestFile]; !ok {
 		return failure.New(failure.Corrupt, "", "", "its manifest is missing")
 	} else if m.Size != s.Size {
@@ -177,7 +180,7 @@ func (c Catalog) fromManifest(ctx context.Context, e *Entry) error {
 	}
 	e.Run, e.Cluster, e.Version, e.BackupTS = m.Run, m.Source.Cluster, m.Source.Version, m.BackupTS
 	e.CreatedAt, e.Stores, e.Snapshots, e.SizeGiB = m.CreatedAt, len(m.Source.Stores), len(m.Snapshots), m.SizeGiB()
-	e.Tags, e.ClusterID = m.Tags, m.Source.ClusterID
+	e.Tags, e.ClusterID, e.Operator = m.Tags, m.Source.ClusterID, m.Kubernetes.Operator()
 	return nil
 }
 

@@ -102,22 +102,38 @@ func (c Catalog) PutMarks(
 	return manifest.NewMarks(body, set.Len(), ts), nil
 }
 
+// CopyMarks stores the marks of another storage's backup, byte by byte, as those of its copy here, which is not
+// recorded yet. It is NotFound if the source has none, and Corrupt if they are not those that the manifest names.
+func (c Catalog) CopyMarks(ctx context.Context, from Catalog, m *manifest.Manifest) error {
+	body, err := from.marksOf(ctx, m)
+	if err == nil {
+		err = c.putOver(ctx, manifest.MarksKey(m.ID), body)
+	}
+	return failure.Annotate(err, "copy marks", string(m.ID))
+}
+
 // Marks returns a backup's marks. It returns Corrupt or NotFound if they are not those that the manifest was sealed
 // with: marks are optional.
 func (c Catalog) Marks(ctx context.Context, m *manifest.Manifest) (*marks.Set, error) {
+	body, err := c.marksOf(ctx, m)
+	if err != nil {
+		return nil, failure.Annotate(err, "read marks", string(m.ID))
+	}
+	set, err := marks.Decode(body)
+	return set, failure.Annotate(err, "read marks", string(m.ID))
+}
+
+// marksOf reads the marks as they are stored, if they are those of the manifest.
+func (c Catalog) marksOf(ctx context.Context, m *manifest.Manifest) ([]byte, error) {
 	body, _, err := c.Store.Get(ctx, manifest.MarksKey(m.ID))
 	if failure.Is(err, failure.NotFound) {
 		// the prefix may be the backup's own folder; the digest shows whether these are its marks
 		body, _, err = c.Store.Get(ctx, manifest.MarksFile)
 	}
 	if err != nil {
-		return nil, failure.Annotate(err, "read marks", string(m.ID))
+		return nil, err
 	}
-	if err := m.Marks.Check(body); err != nil {
-		return nil, failure.Annotate(err, "read marks", string(m.ID))
-	}
-	set, err := marks.Decode(body)
-	return set, failure.Annotate(err, "read marks", string(m.ID))
+	return body, m.Marks.Check(body)
 }
 
 // PutReport stores the report of a run that made the backup or restored it, replacing that of an earlier process of the

@@ -39,6 +39,8 @@ func (d *resolveDoc) times() *report.Report        { return d.Report }
 func (d *resolveDoc) garbage() *gc.Report          { return nil }
 func (d *createdArchiveDoc) times() *report.Report { return d.Report }
 func (d *createdArchiveDoc) garbage() *gc.Report   { return nil }
+func (d *copyDoc) times() *report.Report           { return d.Report }
+func (d *copyDoc) garbage() *gc.Report             { return nil }
 func (d *gcDoc) times() *report.Report             { return nil }
 func (d *gcDoc) garbage() *gc.Report               { return d.Report }
 
@@ -128,7 +130,7 @@ func about(cmd *cobra.Command, err error) *report.Report {
 	if latest := cmd.Flag(latestIs); latest != nil && latest.Value.String() != "" {
 		arg = latest.Value.String()
 	}
-	archive := r.Operation == report.Archive
+	archive := r.Operation == report.Archive || r.Operation == report.Copy
 	if archive || cmd.Name() == "restore" || cmd.Name() == "delete" && cmd.Flags().NArg() == 1 {
 		r.Backup = cluster.BackupID(arg)
 	}

@@ -15,7 +15,7 @@ passphrase. Whoever loses all of its keys has lost its archives.`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	repo.add(cmd)
+	repo.add(cmd.PersistentFlags())
 	cmd.AddCommand(a.archiveInitCommand(&repo), a.archiveCreateCommand(&repo), a.archiveListCommand(&repo),
 		a.archiveDescribeCommand(&repo), a.archiveCatCommand(&repo), a.archiveVerifyCommand(&repo),
 		a.archiveRestoreCommand(&repo), a.archiveBenchCommand())

@@ -18,6 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/volume"
 	"github.com/tisnap/tisnap/pkg/estimate"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
 // archiveBenchFlags describe what is measured.
@@ -106,7 +107,7 @@ func sampleOf(ctx context.Context, path string, bytes int64) (*bench.Sample, err
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Usage, "open image", path)
 	}
-	defer file.Close()                    //nolint:errcheck // only read
+	defer func() { _ = file.Close() }()
 	size, err := file.Seek(0, io.SeekEnd) // a block device's size too
 	if err != nil {
 		return nil, failure.Wrap(err, failure.Usage, "read image", path)
@@ -121,7 +122,7 @@ func positiveSize(flag, text string) (int64, error) {
 	if err != nil || n == 0 || n > 1<<50 {
 		return 0, failure.New(failure.Usage, "read --"+flag, text, "want a size such as 1TiB or 500GiB")
 	}
-	return int64(n), nil //nolint:gosec // bounded above
+	return saturate.To[int64](n), nil
 }
 
 // archiveBenchDoc is the output of `tisnap archive bench`.

@@ -24,6 +24,7 @@ type archiveCreateFlags struct {
 	latest    latestFlags
 	run, base string
 	level     codec.Level
+	skipFree  create.SkipFree
 	limit     string
 	prices    string
 	verifyKey string
@@ -41,7 +42,9 @@ func (a *app) archiveCreateCommand(repo *repoFlags) *cobra.Command {
 The blocks are read by the EBS direct APIs: the cluster is not touched, and can be backed up
 meanwhile. Each block is stored once, compressed and encrypted. Compared with a base, by default the newest
 archive of the cluster, only blocks that changed are read while the base's snapshots exist;
-afterwards all are read, and those that changed are stored.
+afterwards all are read, and those that changed are stored. Blocks that a volume's ext4 file system
+does not use are not read: they are restored as zeros. If anything about it is unusual, all blocks
+are read, and the report says why.
 
 An archive is listed once all of it is stored, and only then does the command exit with 0. The
 same command resumes a run that failed or died, and does not read again what is stored. The
@@ -86,17 +89,23 @@ func (f *archiveCreateFlags) add(a *app, cmd *cobra.Command, repo *repoFlags) {
 		}
 	}
 	choose(cmd, fl, &f.level, "compression", levels, "how hard blocks are compressed")
+	var skips []string
+	for _, s := range create.SkipFrees() {
+		skips = append(skips, string(s))
+	}
+	choose(cmd, fl, &f.skipFree, "skip-free", skips,
+		"what to do about blocks that a volume's ext4 does not use: auto does not read them, audit counts them")
 	fl.StringVar(&f.limit, "limit-rate", "",
 		"how much to read per second, such as 100MiB (default: AWS's default quota of 1,000 blocks, 500MiB)")
 	fl.StringVar(&f.prices, "prices", "", "TOML file with prices (default: built-in us-east-1 prices)")
 	verifyKeyFlag(cmd, &f.verifyKey)
 	f.lockWait.add(cmd)
 	fl.BoolVar(&f.dryRun, "dry-run", false, "list the blocks and print what would be read; change nothing")
-	_ = cmd.RegisterFlagCompletionFunc("base", func(
+	a.offer(cmd, "base", func(
 		cmd *cobra.Command, _ []string, begun string,
 	) ([]string, cobra.ShellCompDirective) {
 		return a.completeArchives(repo)(cmd, nil, begun)
-	}) // fails only for an unknown flag
+	})
 }
 
 func (f *archiveCreateFlags) validate() error {
@@ -136,7 +145,7 @@ func (a *app) archiveCreate(cmd *cobra.Command, f archiveCreateFlags, repo *repo
 			return work{}, err
 		}
 		return work{
-			id: opts.Run, store: deps.Store, request: opts.About(deps.Repository),
+			id: opts.Run, store: deps.Store, lockWait: opts.LockWait, request: opts.About(deps.Repository),
 			plan: func(ctx context.Context) (document, error) {
 				limits, err := f.limits()
 				if err != nil {
@@ -146,7 +155,7 @@ func (a *app) archiveCreate(cmd *cobra.Command, f archiveCreateFlags, repo *repo
 				if err != nil {
 					return nil, err
 				}
-				return archivePlan(opts, deps.Repository, plan, prices, dryByEnv(cmd)), nil
+				return archivePlan(opts, deps.Repository, plan, prices), nil
 			},
 			run: func(ctx context.Context) (document, error) {
 				result, err := create.Run(ctx, deps, opts)
@@ -168,7 +177,8 @@ func (a *app) archiveDeps(
 		return deps, opts, err
 	}
 	opts = create.Options{
-		Tool: a.version.Version, Backup: id, Base: f.base, Level: f.level, LockWait: f.lockWait.limit(),
+		Tool: a.version.Version, Backup: id, Base: f.base, Level: f.level, SkipFree: f.skipFree,
+		LockWait: f.lockWait.limit(),
 	}
 	if opts.VerifyKey, err = readVerifyKey(f.verifyKey); err != nil {
 		return deps, opts, err

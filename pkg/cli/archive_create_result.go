@@ -63,7 +63,8 @@ func archived(r *create.Result, repo *repository.Repository, prices *estimate.Pr
 		sum.Add(v.Stats)
 		a.Volumes = append(a.Volumes, report.ArchivedVolume{
 			Store: v.Store, Role: v.Role, Snapshot: v.Snapshot, SizeBytes: v.SizeGiB << 30,
-			Compared: string(v.Compared), ArchivedBytes: bytesOf(v.Stats), Seconds: v.Seconds,
+			Compared: string(v.Compared), FreeUnknown: v.FreeUnknown, ArchivedBytes: bytesOf(v.Stats),
+			Seconds: v.Seconds,
 		})
 	}
 	a.ArchivedBytes = bytesOf(sum)
@@ -74,6 +75,7 @@ func archived(r *create.Result, repo *repository.Repository, prices *estimate.Pr
 func bytesOf(s volume.Stats) report.ArchivedBytes {
 	return report.ArchivedBytes{
 		ReadBytes: s.Read * volume.BlockSize, FreeBytes: s.Free * volume.BlockSize,
+		AuditedBytes: s.Audited * volume.BlockSize, AuditedDataBytes: s.AuditedData * volume.BlockSize,
 		ZeroBytes:      s.Zero * volume.BlockSize,
 		UnchangedBytes: s.Unchanged * volume.BlockSize, RepeatedBytes: s.Repeated * volume.BlockSize,
 		PackedBytes: s.Packed * volume.BlockSize,
@@ -122,13 +124,13 @@ type archivePlanDoc struct {
 	Base       string               `json:"base,omitempty"`
 	Items      []plannedArchiveItem `json:"items"`
 	ReadBytes  int64                `json:"readBytes"`
+	FreeBytes  int64                `json:"freeBytes"` // that are not read: the file systems do not use them
 	// Seconds is how long reading takes at the rate, at least.
 	Seconds float64 `json:"seconds"`
 	// Requests are those to the EBS direct APIs and, for packs, to the repository: at most, as if no block were known
 	// or compressible.
 	Requests    int64    `json:"requests"`
 	RequestsUSD *float64 `json:"requestsUSD,omitempty"`
-	Warnings    []string `json:"warnings,omitempty"`
 }
 
 // plannedArchiveItem is what is read of one volume.
@@ -139,23 +141,24 @@ type plannedArchiveItem struct {
 	SizeBytes int64              `json:"sizeBytes"`
 	Compared  create.Compared    `json:"comparedWith"`
 	ReadBytes int64              `json:"readBytes"`
+	FreeBytes int64              `json:"freeBytes"` // that are not read: the file system does not use them
+	// FreeUnknown is why all blocks are read, as a clause.
+	FreeUnknown string `json:"freeUnknown,omitempty"`
 }
 
 func archivePlan(
-	opts create.Options, repo *repository.Repository, p *create.Plan, prices *estimate.Prices, warning string,
+	opts create.Options, repo *repository.Repository, p *create.Plan, prices *estimate.Prices,
 ) *archivePlanDoc {
 	doc := &archivePlanDoc{
 		header: newHeader("ArchivePlan"), Backup: opts.Backup, Cluster: opts.Cluster, Repository: repo.ID().String(),
-		Base: p.Base, ReadBytes: p.Blocks * volume.BlockSize, Seconds: p.Seconds, Items: []plannedArchiveItem{},
+		Base: p.Base, ReadBytes: p.Blocks * volume.BlockSize, FreeBytes: p.Free * volume.BlockSize, Seconds: p.Seconds,
+		Items:    []plannedArchiveItem{},
 		Requests: p.Spent.Lists + p.Spent.Reads + p.Spent.Packs, RequestsUSD: requestsUSD(p.Spent, prices),
-	}
-	if warning != "" {
-		doc.Warnings = []string{warning}
 	}
 	for _, v := range p.Volumes {
 		doc.Items = append(doc.Items, plannedArchiveItem{
 			Store: v.Store, Role: v.Role, Snapshot: v.Snapshot, SizeBytes: v.SizeGiB << 30, Compared: v.Compared,
-			ReadBytes: v.Blocks * volume.BlockSize,
+			ReadBytes: v.Read * volume.BlockSize, FreeBytes: v.Free * volume.BlockSize, FreeUnknown: v.FreeUnknown,
 		})
 	}
 	return doc
@@ -163,11 +166,19 @@ func archivePlan(
 
 func (d *archivePlanDoc) names() []string { return nil }
 
+// free is how much is left out, or why nothing is.
+func (i *plannedArchiveItem) free() string {
+	if i.FreeUnknown != "" {
+		return "unknown: " + oneLine(i.FreeUnknown)
+	}
+	return iBytes(i.FreeBytes)
+}
+
 func (d *archivePlanDoc) table(w io.Writer, v view) error {
-	t := newTable("STORE", "ROLE", "SNAPSHOT", "SIZE", "COMPARED WITH", "TO READ")
+	t := newTable("STORE", "ROLE", "SNAPSHOT", "SIZE", "COMPARED WITH", "TO READ", "FREE")
 	t.drop = []string{"SIZE"}
 	for _, i := range d.Items {
-		t.row(i.Store, i.Role, i.Snapshot, iBytes(i.SizeBytes), i.Compared, iBytes(i.ReadBytes))
+		t.row(i.Store, i.Role, i.Snapshot, iBytes(i.SizeBytes), i.Compared, iBytes(i.ReadBytes), i.free())
 	}
 	if err := t.write(w, v); err != nil {
 		return err
@@ -181,10 +192,5 @@ func (d *archivePlanDoc) table(w io.Writer, v view) error {
 			"nothing was changed\n",
 		d.Backup, d.Cluster, base, iBytes(d.ReadBytes), report.Roughly(d.Seconds), humanize.Comma(d.Requests),
 		usd(d.RequestsUSD))
-	for _, warning := range d.Warnings {
-		if err == nil {
-			_, err = fmt.Fprintln(w, "warning: "+warning)
-		}
-	}
 	return err
 }

@@ -130,7 +130,7 @@ func (f *repoFlags) newSlots(keys *format.Keyring, recipients []string) (slots [
 		slots = append(slots, slot)
 	}
 	if len(slots) == 0 {
-		return nil, failure.New(failure.Usage, "create repository", f.url, "nobody could unlock it").
+		return nil, failure.New(failure.Usage, "create repository", f.url, "no key could unlock it").
 			WithHint("give --recipient age1…, --repo-passphrase-file FILE, or better both")
 	}
 	return slots, nil

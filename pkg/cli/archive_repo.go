@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"filippo.io/age"
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
@@ -23,9 +23,8 @@ type repoFlags struct {
 	identity, passphrase      string // files
 }
 
-// add adds the flags to the command and those below it.
-func (f *repoFlags) add(cmd *cobra.Command) {
-	fl := cmd.PersistentFlags()
+// add adds the flags.
+func (f *repoFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.url, "repo", "", "archive repository: s3://bucket/prefix or file:///folder")
 	fl.StringVar(&f.id, "repo-id", "", "the id that the repository must have, as init printed it; another is refused")
 	fl.StringVar(&f.identity, "repo-identity", "", "file with the age identities that unlock the repository")
@@ -151,5 +150,5 @@ func (f *repoFlags) checkID(r *repository.Repository, store objstore.Store) erro
 		return nil
 	}
 	return failure.New(failure.Unready, "open repository", store.URL(), "its id is %s, not %s", r.ID(), f.id).
-		WithHint("correct --repo or --repo-id; if both are right, somebody has replaced the repository: do not use it")
+		WithHint("correct --repo or --repo-id; if both are right, someone has replaced the repository: do not use it")
 }

@@ -143,8 +143,9 @@ func (m *snapshotMaker) make(ctx context.Context, add func(bytes int64)) ([]rest
 		}
 	}
 	err := parallel.Each(ctx, snapshotsAtOnce, volumes, func(ctx context.Context, i int, v format.Volume) (err error) {
-		items[i].Snapshot, err = snapshot.Restore(ctx, m.direct, m.ec2, m.Repository, v,
-			m.describe(items[i].Store, v), snapshotReads, add)
+		items[i].Snapshot, err = snapshot.Restore(ctx, m.direct, m.ec2, m.Repository, snapshot.Task{
+			Volume: v, Snapshot: m.describe(items[i].Store, v), Reads: snapshotReads, Wrote: add,
+		})
 		if err == nil {
 			err = m.await(ctx, items[i].Snapshot)
 		}

@@ -130,7 +130,7 @@ func TestArchive_WrongKeyOrRepository_Refused(t *testing.T) {
 		"another id":          {"list --repo-id 00 --repo " + l.url() + " --repo-identity " + l.identity, 5, "its id is " + l.id},
 		"an empty storage":    {"list --repo file://" + t.TempDir() + " --repo-identity " + l.identity, 4, "no repo.json"},
 		"no such archive":     {"describe none --repo " + l.url() + " --repo-identity " + l.identity, 4, "no such archive"},
-		"init without a key":  {"init --repo file://" + t.TempDir(), 2, "nobody could unlock it"},
+		"init without a key":  {"init --repo file://" + t.TempDir(), 2, "no key could unlock it"},
 		"init by an identity": {"init --repo-identity x --repo file://" + t.TempDir(), 2, "--repo-identity is for"},
 		"no recipient":        {"init --recipient age1x --repo file://" + t.TempDir(), 2, "no age recipient"},
 		"one recipient twice": {

@@ -177,7 +177,7 @@ func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
 			return work{}, err
 		}
 		return work{
-			id: opts.Run, store: deps.Store, request: journal.About{
+			id: opts.Run, store: deps.Store, lockWait: opts.LockWait, request: journal.About{
 				Operation: journal.Backup, Cluster: opts.Cluster, Backup: opts.Backup, Request: opts.Request(),
 			},
 			plan: func(ctx context.Context) (document, error) {
@@ -185,12 +185,12 @@ func (a *app) backup(cmd *cobra.Command, f backupFlags, arg string) error {
 				if err != nil {
 					return nil, err
 				}
-				return backupPlan(opts, source, dryByEnv(cmd)), nil
+				return backupPlan(opts, source), nil
 			},
 			run: func(ctx context.Context) (document, error) {
 				past := a.global.pastRuns(ctx, deps.Store)
-				eta := a.global.newAnnouncer(deps.Sink, past)
-				deps.Sink, deps.Announce = eta, eta.ofBackup
+				eta := a.global.newExpecter(deps.Sink, past)
+				deps.Sink, deps.ExpectDuration = eta, eta.ofBackup
 				result, err := backup.Run(ctx, deps, opts)
 				disown(&opts.Run, &result.Outcome)
 				doc := backupResult(ctx, opts, result, err)

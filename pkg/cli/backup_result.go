@@ -34,7 +34,7 @@ func backupResult(ctx context.Context, opts backup.Options, r *backup.Result, er
 		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Processes: r.Before,
 		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(ctx, err),
 		Warnings: r.Warnings,
-		Expected: underway.Announced(r.Expected),
+		Expected: underway.Expected(r.Expected),
 	}
 	if r.Source != nil {
 		h.TiKVs, h.Volumes = len(r.Source.Topology.Stores), len(r.Source.Topology.VolumeIDs())
@@ -117,18 +117,13 @@ func (d *backupDoc) table(w io.Writer, v view) error {
 // planDoc is the output of a dry run of a backup.
 type planDoc struct {
 	header
-	Backup   cluster.BackupID `json:"backup"`
-	Cluster  cluster.Name     `json:"cluster"`
-	Source   cluster.Topology `json:"source"`
-	Warnings []string         `json:"warnings,omitempty"`
+	Backup  cluster.BackupID `json:"backup"`
+	Cluster cluster.Name     `json:"cluster"`
+	Source  cluster.Topology `json:"source"`
 }
 
-func backupPlan(opts backup.Options, s *preflight.Source, warning string) *planDoc {
-	doc := &planDoc{header: newHeader("BackupPlan"), Backup: opts.Backup, Cluster: opts.Cluster, Source: s.Topology}
-	if warning != "" {
-		doc.Warnings = []string{warning}
-	}
-	return doc
+func backupPlan(opts backup.Options, s *preflight.Source) *planDoc {
+	return &planDoc{header: newHeader("BackupPlan"), Backup: opts.Backup, Cluster: opts.Cluster, Source: s.Topology}
 }
 
 func (d *planDoc) table(w io.Writer, v view) error {
@@ -145,10 +140,5 @@ func (d *planDoc) table(w io.Writer, v view) error {
 	_, err := fmt.Fprintf(w,
 		"\nwould take backup %s of %s: %d CreateSnapshots calls, %d snapshots; nothing was changed\n",
 		d.Backup, d.Cluster, len(d.Source.Stores), len(d.Source.VolumeIDs()))
-	for _, warning := range d.Warnings {
-		if err == nil {
-			_, err = fmt.Fprintln(w, "warning: "+warning)
-		}
-	}
 	return err
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // What --check found is shown by the next list without it, of the same storage and the same backup.
-func TestCheckCache_LastCheckIsShownByList(t *testing.T) { //nolint:paralleltest // the cache folder is the process's
+func TestCheckCache_LastCheckIsShownByList(t *testing.T) { // the cache folder is the process's
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("AWS_ENDPOINT_URL", "")
 	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)

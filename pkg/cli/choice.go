@@ -2,14 +2,14 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// choice is the value of a flag that takes one of several words; the first is the default, and also means "".
+// choice is the value of a flag that takes one of several words; the first is the default, and also means "". It may
+// be "" itself, for a flag that need not be given.
 type choice[T ~string] struct {
 	value *T
 	words []string
@@ -18,9 +18,21 @@ type choice[T ~string] struct {
 // choose adds a choice flag whose words appear in help and shell completion.
 func choose[T ~string](cmd *cobra.Command, flags *pflag.FlagSet, value *T, name string, words []string, usage string) {
 	*value = T(words[0])
-	flags.Var(choice[T]{value, words}, name, usage+": "+strings.Join(words, "|"))
-	complete(cmd, name, words...)
+	c := choice[T]{value, words}
+	flags.Var(c, name, usage+": "+strings.Join(c.named(), "|"))
+	complete(cmd, name, c.named()...)
 }
+
+// named are the words that can be read.
+func (c choice[T]) named() []string {
+	if c.words[0] == "" {
+		return c.words[1:]
+	}
+	return c.words
+}
+
+// optional are the words of a flag that need not be given.
+func optional(words ...string) []string { return append([]string{""}, words...) }
 
 func (c choice[T]) String() string {
 	if c.value == nil {
@@ -32,13 +44,16 @@ func (c choice[T]) String() string {
 // Type is the placeholder in help texts.
 func (choice[T]) Type() string { return "string" }
 
+// Set takes a word in any case, as environment variables often have it.
 func (c choice[T]) Set(word string) error {
 	if word == "" {
 		word = c.words[0]
 	}
-	if !slices.Contains(c.words, word) {
-		return fmt.Errorf("want one of %s", strings.Join(c.words, ", "))
+	for _, w := range c.words {
+		if strings.EqualFold(w, word) {
+			*c.value = T(w)
+			return nil
+		}
 	}
-	*c.value = T(word)
-	return nil
+	return fmt.Errorf("want one of %s", strings.Join(c.named(), ", "))
 }

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -19,6 +21,7 @@ func TestChoice_TakesItsWordsAlone(t *testing.T) {
 	}{
 		"not given": {nil, reach.Auto, ""},
 		"a word":    {[]string{"--via=direct"}, reach.Direct, ""},
+		"any case":  {[]string{"--via=DIRECT"}, reach.Direct, ""},
 		"empty":     {[]string{"--via=direct", "--via="}, reach.Auto, ""},
 		"another":   {[]string{"--via", "tunnel"}, reach.Auto, `invalid argument "tunnel" for "--via" flag: want one of auto, direct, port-forward`},
 		"in part":   {[]string{"--via", "dir"}, reach.Auto, "want one of"},
@@ -55,6 +58,11 @@ func TestChoice_OfTheCommands(t *testing.T) {
 		{"list", "via", "auto", "direct", "port-forward"},
 		{"list", "progress", "auto", "tty", "plain", "json", "none"},
 		{"list", "log-format", "text", "json"},
+		{"list", "log-level", "warn", "debug", "info", "error"},
+		{"restore", "volume-type", "", "gp3", "io1", "io2"},
+		{"restore", "after-restore-type", "", "gp3", "io1", "io2"},
+		{"estimate", "volume-type", "", "gp3", "io1", "io2"},
+		{"gc", "adopt-storage", "", "moved", "copied"},
 	} {
 		command, flag, words := c[0], c[1], c[2:]
 		t.Run(command+" "+flag, func(t *testing.T) {
@@ -66,12 +74,12 @@ func TestChoice_OfTheCommands(t *testing.T) {
 			}
 			require.Equal(t, words[0], found.Flag(flag).DefValue)
 			require.Error(t, found.ParseFlags([]string{"--" + flag, "fancy"}))
-			complete, ok := found.GetFlagCompletionFunc(flag)
-			require.True(t, ok)
-			offered, _ := complete(found, nil, "")
-			require.Equal(t, words, offered)
 
-			var said bytes.Buffer
+			var offered, said bytes.Buffer
+			ask := []string{cobra.ShellCompNoDescRequestCmd, command, "--" + flag, ""}
+			require.Equal(t, ExitDone, Run(t.Context(), ask, Streams{Out: &offered, Err: &said}, Version{}))
+			want := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "" })
+			require.Equal(t, append(want, ":4"), strings.Fields(offered.String()))
 			require.Equal(t, ExitCode(2), Run(t.Context(), []string{command, "--" + flag, "fancy"}, Streams{Out: &said, Err: &said}, Version{}))
 			t.Setenv(envName(flag), "fancy")
 			require.Equal(t, ExitCode(2), Run(t.Context(), []string{command, "x"}, Streams{Out: &said, Err: &said}, Version{}))

@@ -20,9 +20,21 @@ func (a *app) asks() bool {
 	return ok && !a.machine() && (term.IsTerminal(int(file.Fd())) || a.streams.asTerminal)
 }
 
-// confirm asks on standard error and returns a Usage error unless the answer is yes. The first Ctrl-C cancels it.
+// confirm asks and returns a Usage error unless the answer is yes.
 func (a *app) confirm(ctx context.Context, question string) error {
-	fmt.Fprint(a.streams.Err, question+" [y/N] ")
+	line, err := a.ask(ctx, question+" [y/N] ")
+	if err != nil {
+		return err
+	}
+	if s := strings.ToLower(line); s == "y" || s == "yes" {
+		return nil
+	}
+	return failure.New(failure.Usage, "confirm", "", "not confirmed; nothing was changed")
+}
+
+// ask asks on standard error and returns the line that the user answers with. The first Ctrl-C cancels it.
+func (a *app) ask(ctx context.Context, question string) (string, error) {
+	fmt.Fprint(a.streams.Err, question)
 	answer := make(chan string, 1)
 	go func() { // a terminal read cannot be cancelled: it lasts as long as the process
 		line, err := bufio.NewReader(a.streams.In).ReadString('\n')
@@ -33,11 +45,8 @@ func (a *app) confirm(ctx context.Context, question string) error {
 	}()
 	select {
 	case <-ctx.Done():
-		return failure.Annotate(context.Cause(ctx), "confirm", "")
+		return "", failure.Annotate(context.Cause(ctx), "confirm", "")
 	case line := <-answer:
-		if s := strings.ToLower(strings.TrimSpace(line)); s == "y" || s == "yes" {
-			return nil
-		}
+		return strings.TrimSpace(line), nil
 	}
-	return failure.New(failure.Usage, "confirm", "", "not confirmed; nothing was changed")
 }

@@ -129,7 +129,7 @@ func (c *connections) pd(ctx context.Context, fromStatus []string, name cluster.
 	}
 	if len(addresses) == 0 {
 		return nil, failure.New(failure.Unready, "connect to PD", name.String(),
-			"the TidbCluster's status has no healthy member").
+			"the cluster's status has no healthy member").
 			WithHint("wait until PD is up, or set --pd")
 	}
 	c.openWay(ctx, addresses)

@@ -32,11 +32,11 @@ can never be restored. On a terminal it shows what would be deleted and asks onc
 it needs --yes. Run the command again, or tisnap gc, to finish a delete that failed
 or was killed.
 
-A backup stays, without any change, while a run is making or restoring it, if one of its
-snapshots is locked, or if the cluster would have no restorable backup left (override with
---last). Of several backups the others are deleted, the oldest first, and the exit code is
-that of the first refusal. If a name is unknown, nothing is deleted. If the storage no
-longer has the backup, --run-id finds its snapshots by tag.`,
+A backup stays, without any change, while a run is making or restoring it, if it is pinned
+or one of its snapshots is locked, or if the cluster would have no restorable backup left
+(override with --last). Of several backups the others are deleted, the oldest first, and the
+exit code is that of the first refusal. If a name is unknown, nothing is deleted. If the
+storage no longer has the backup, --run-id finds its snapshots by tag.`,
 		Example: `  # what would be deleted
   tisnap delete prod-20261121-100000 --storage s3://backups/prod --dry-run
 

@@ -25,10 +25,13 @@ type describeDoc struct {
 	Backup     cluster.BackupID     `json:"backup"`
 	Cluster    cluster.Name         `json:"cluster"`
 	Version    string               `json:"version"`
+	Operator   string               `json:"operator,omitempty"` // of TiDB Operator; "" for 1.x
 	Region     string               `json:"region"`
 	BackupTS   cluster.TS           `json:"backupTS"`
 	CreatedAt  time.Time            `json:"createdAt"`
 	SealedAt   time.Time            `json:"sealedAt"`
+	Pin        *manifest.Pin        `json:"pin,omitempty"`
+	EC2        ec2Facts             `json:"ec2"`
 	Snapshots  []manifest.Snapshot  `json:"snapshots"`
 	EarlyApply *report.EarlyApply   `json:"earlyApply"`
 	LogBackups []manifest.LogBackup `json:"logBackups,omitempty"`
@@ -48,7 +51,8 @@ func (a *app) describeCommand() *cobra.Command {
 		Use:   "describe BACKUP",
 		Short: "Show a backup: its snapshots and phase times, and those of its restores",
 		Long: `Show a backup: its snapshots and phase times, and those of its restores.
-The manifest is verified against its seal. Nothing is changed.`,
+The manifest is verified against its seal. EC2 is asked for the snapshots' locks and tiers,
+for 10 seconds at most; without EC2 they are unknown. Nothing is changed.`,
 		Example: `  tisnap describe prod-20261121-100000 --storage s3://backups/prod
   tisnap describe prod-20261121-100000 --storage s3://backups/prod --details`,
 		Args:              exactly("BACKUP"),
@@ -106,10 +110,18 @@ func (a *app) describe(ctx context.Context, id cluster.BackupID, verifyKey strin
 	}
 	doc := &describeDoc{
 		header: newHeader("Backup"), Backup: m.ID, Cluster: m.Source.Cluster, Version: m.Source.Version,
-		Region:   m.Region,
+		Operator: m.Kubernetes.Operator(), Region: m.Region,
 		BackupTS: m.BackupTS, CreatedAt: m.CreatedAt, SealedAt: m.SealedAt, Snapshots: m.Snapshots,
 		EarlyApply: earlyApplyOf(m), LogBackups: m.LogBackups, logs: logBackupsText(m),
 	}
+	pin, err := cat.PinOf(ctx, m.ID, m.Run)
+	if err != nil {
+		return nil, err
+	}
+	if pin != nil {
+		doc.Pin = &pin.Pin
+	}
+	doc.EC2 = a.askEC2(ctx, m)
 	return doc, doc.readReports(ctx, store, m.Run)
 }
 
@@ -125,6 +137,7 @@ func (d *describeDoc) readReports(ctx context.Context, store objstore.Store, mad
 		case r.Outcome != phase.Done:
 		case r.Run == made:
 			d.Report = r
+		case r.Operation == report.Copy: // of a copy that was deleted
 		case r.Operation == report.Archive:
 			d.Archives = append(d.Archives, r)
 		case r.Operation != report.Backup: // a backup's may be of one that was deleted before its name was used again
@@ -135,11 +148,21 @@ func (d *describeDoc) readReports(ctx context.Context, store objstore.Store, mad
 }
 
 func (d *describeDoc) table(w io.Writer, v view) error {
+	operator := ""
+	if d.Operator != "" {
+		operator = ", TiDB Operator " + oneLine(d.Operator)
+	}
 	_, err := fmt.Fprintf(w,
-		"backup       %s\ncluster      %s, TiKV %s, region %s\nbackup ts    %s (%s)\nsealed       %s\nearly apply  "+
+		"backup       %s\ncluster      %s, TiKV %s%s, region %s\nbackup ts    %s (%s)\nsealed       %s\nearly apply  "+
 			"%s\n",
-		oneLine(d.Backup), oneLine(d.Cluster), oneLine(d.Version), oneLine(d.Region), d.BackupTS,
+		oneLine(d.Backup), oneLine(d.Cluster), oneLine(d.Version), operator, oneLine(d.Region), d.BackupTS,
 		v.in(d.BackupTS.Time()).Format("2006-01-02 15:04:05.000 MST"), v.text(d.SealedAt), d.EarlyApply.Text())
+	if err == nil && d.Pin != nil {
+		_, err = fmt.Fprintf(w, "kept         %s\n", pinText(*d.Pin, v))
+	}
+	if err == nil {
+		err = d.EC2.table(w, v, len(d.Snapshots))
+	}
 	if err == nil && d.logs != "" {
 		_, err = fmt.Fprintf(w, "log backup   %s\n", d.logs)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/doctor"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/lockset"
 	"github.com/tisnap/tisnap/tests/docs"
 )
 
@@ -84,7 +85,7 @@ func TestDocs_FieldsOfResults(t *testing.T) {
 	for _, document := range []any{
 		backupDoc{}, planDoc{}, describeDoc{}, gcDoc{}, holdDoc{}, listDoc{}, releasedDoc{}, releasePlan{},
 		runReportDoc{}, estimateDoc{}, resolveDoc{}, resolvePlanDoc{}, restoreDoc{}, restorePlanDoc{}, versionDoc{},
-		runsDoc{}, runDoc{}, clustersDoc{}, abortedDoc{}, startedDoc{}, deletionsDoc{}, doctorDoc{}, doctor.Check{},
+		runsDoc{}, runDoc{}, clustersDoc{}, abortedDoc{}, startedDoc{}, deletionsDoc{}, pinDoc{}, lockSetDoc{}, lockset.Item{}, ec2Facts{}, doctorDoc{}, doctor.Check{},
 		archiveInitDoc{}, archiveListDoc{}, archiveDoc{}, archiveItem{}, archiveSummary{}, archiveVolume{},
 		volumeDoc{}, archiveVerifyDoc{}, archiveRestoreDoc{}, restoredImage{},
 		archiveSnapshotsDoc{}, restoredSnapshot{},

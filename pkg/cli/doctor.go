@@ -14,6 +14,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/doctor"
+	"github.com/tisnap/tisnap/pkg/ebsdirect"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -33,8 +34,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:         "doctor CLUSTER",
 		Annotations: without("name"),
 		Short:       "Check permissions, storage, keys, quotas, settings and clocks, with a fix for each problem",
-		Long: `Check everything that a backup, a restore or gc needs, and show what to do about each
-problem: access to Kubernetes, PD, TiKV, EC2 and S3; RBAC by access reviews; IAM by EC2's dry
+		Long: `Check everything that a backup, a restore, gc or an archive needs, and show what to do about
+each problem: access to Kubernetes, PD, TiKV, EC2 and S3; RBAC by access reviews; IAM by EC2's dry
 runs; the storage and its bucket; KMS keys; quotas; TiKV's settings; clocks.
 
 The checks are those of backup and restore before their first change. They run at the same
@@ -90,6 +91,13 @@ func (c *connections) doctorDeps() doctor.Deps {
 		TiKV:  func() doctor.TiKV { return c.tikv() },
 		EBS:   func(ctx context.Context) (doctor.EBS, error) { return c.ebs(ctx) },
 		Store: func(ctx context.Context) (objstore.Store, error) { return c.store(ctx) },
+		Blocks: func(ctx context.Context) (ebsdirect.Source, error) {
+			e, err := c.ebs(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return c.ebsDirect(ctx, e.Region(), ebsdirect.Limits{})
+		},
 		Now:   time.Now,
 		Limit: checkLimit,
 	}

@@ -83,7 +83,8 @@ func (f *estimateFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.changed, "changed", "",
 		"data on each store that changed since the last backup (default: as between the last two, by their "+
 			"marks, or all)")
-	fl.StringVar(&f.kind, "volume-type", "", "type of the volumes: gp3|io1|io2 (default: the backup's, or gp3)")
+	choose(cmd, fl, &f.kind, "volume-type", optional(volumes.Types()...),
+		"type of the volumes (default: the backup's, or gp3)")
 	fl.Int64Var(&f.iops, "volume-iops", 0, "IOPS of each volume (default: the backup's, or the type's)")
 	fl.Int64Var(&f.throughput, "volume-throughput", 0,
 		"MiB/s of each gp3 volume (default: the backup's, or the type's)")
@@ -94,7 +95,6 @@ func (f *estimateFlags) add(cmd *cobra.Command) {
 		"assume writes during the backup, so that RocksDB replays its logs on restore")
 	fl.BoolVar(&f.otherRegion, "other-region", false, "the snapshots are copied to another region")
 	fl.StringVar(&f.prices, "prices", "", "TOML file with prices (default: built-in us-east-1 prices)")
-	complete(cmd, "volume-type", volumes.Types()...)
 	// Short forms, unambiguous here.
 	fl.Int64Var(&f.iops, "iops", 0, "the same as --volume-iops")
 	fl.Int64Var(&f.throughput, "throughput", 0, "the same as --volume-throughput")
@@ -133,9 +133,6 @@ func (f *estimateFlags) over(in estimate.Input) (estimate.Input, error) {
 	}
 	if f.iops < 0 || f.throughput < 0 || f.size < 0 || f.rate < 0 || f.stores < 0 || f.volumes < 0 {
 		return in, failure.New(failure.Usage, "estimate", "", "numbers must not be negative")
-	}
-	if err := checkVolumeType("volume-type", f.kind); err != nil {
-		return in, failure.Wrap(err, failure.Usage, "estimate", "")
 	}
 	return in, nil
 }

@@ -41,9 +41,9 @@ func (g *globalFlags) pastRuns(ctx context.Context, store objstore.Store) []hist
 	return state.Runs
 }
 
-// announcer shows how long the run should take, by the model scaled to the storage's past runs: at its start, and again
+// expecter shows how long the run should take, by the model scaled to the storage's past runs: at its start, and again
 // at each phase for that phase and the rest of the run.
-type announcer struct {
+type expecter struct {
 	phase.Sink
 	past   []history.Run
 	notAWS bool
@@ -52,8 +52,8 @@ type announcer struct {
 	expected *report.Expected // nil until it is announced
 }
 
-func (g *globalFlags) newAnnouncer(sink phase.Sink, past []history.Run) *announcer {
-	return &announcer{Sink: sink, past: past, notAWS: g.notAWS()}
+func (g *globalFlags) newExpecter(sink phase.Sink, past []history.Run) *expecter {
+	return &expecter{Sink: sink, past: past, notAWS: g.notAWS()}
 }
 
 // notAWS reports whether EC2 is another than AWS's own: that of the testbed, or an emulator.
@@ -66,7 +66,7 @@ func (g *globalFlags) notAWS() bool {
 
 // ofBackup announces a backup of the source. The data size and the change rate come from the cluster's last backup;
 // without one, nothing is announced.
-func (a *announcer) ofBackup(source *preflight.Source, earlier json.RawMessage) (json.RawMessage, string) {
+func (a *expecter) ofBackup(source *preflight.Source, earlier json.RawMessage) (json.RawMessage, string) {
 	in := estimate.Input{}
 	if last := lastBackupIn(a.past, source.Topology.Cluster); last != nil {
 		in = onVolumes(inputOf(last), len(source.Topology.Stores), sourceSpecs(&source.Topology))
@@ -76,8 +76,8 @@ func (a *announcer) ofBackup(source *preflight.Source, earlier json.RawMessage) 
 
 // expectation records the run's expected duration, as journalled by an earlier process or else from the model, and
 // returns it for the journal and as a sentence.
-func (a *announcer) expectation(in estimate.Input, earlier json.RawMessage) (json.RawMessage, string) {
-	e := underway.Announced(earlier)
+func (a *expecter) expectation(in estimate.Input, earlier json.RawMessage) (json.RawMessage, string) {
+	e := underway.Expected(earlier)
 	if e == nil {
 		made, err := estimate.Of(in, fitOf(a.past), nil)
 		if err != nil {
@@ -96,7 +96,7 @@ func (a *announcer) expectation(in estimate.Input, earlier json.RawMessage) (jso
 }
 
 // Emit implements phase.Sink.
-func (a *announcer) Emit(e phase.Event) {
+func (a *expecter) Emit(e phase.Event) {
 	a.Sink.Emit(e)
 	a.mu.Lock()
 	expected := a.expected

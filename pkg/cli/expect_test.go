@@ -38,7 +38,7 @@ func source(name string, spec cluster.VolumeSpec) *preflight.Source {
 }
 
 // A machine that has never read the storage knows what its last runs took, and one that cannot read it runs without.
-func TestAnnouncer_Backup_IsOfTheStoragesOwnRuns(t *testing.T) { //nolint:paralleltest // it sets the cache's folder
+func TestAnnouncer_Backup_IsOfTheStoragesOwnRuns(t *testing.T) {
 	store, err := objstore.Open(t.Context(), reported(t), objstore.Config{})
 	require.NoError(t, err)
 	g := &globalFlags{}
@@ -46,12 +46,12 @@ func TestAnnouncer_Backup_IsOfTheStoragesOwnRuns(t *testing.T) { //nolint:parall
 	cancel()
 	spec := cluster.VolumeSpec{Type: "gp3", SizeGiB: 300, IOPS: 3000, ThroughputMiB: 125}
 
-	record, text := g.newAnnouncer(&heard{}, g.pastRuns(ended, store)).ofBackup(source("prod", spec), nil)
+	record, text := g.newExpecter(&heard{}, g.pastRuns(ended, store)).ofBackup(source("prod", spec), nil)
 	require.Nil(t, record, "nothing is known, and nobody is to be asked")
 	require.Empty(t, text)
 
 	h := &heard{}
-	eta := g.newAnnouncer(h, g.pastRuns(t.Context(), store))
+	eta := g.newExpecter(h, g.pastRuns(t.Context(), store))
 	eta.Emit(phase.Event{Type: phase.PhaseStarted, Phase: report.CreateTask})
 	require.Empty(t, h.notes, "it is not announced yet")
 	record, text = eta.ofBackup(source("prod", spec), nil)
@@ -59,12 +59,12 @@ func TestAnnouncer_Backup_IsOfTheStoragesOwnRuns(t *testing.T) { //nolint:parall
 	eta.Emit(phase.Event{Type: phase.PhaseStarted, Phase: report.VolumeSnapshots})
 	require.Len(t, h.notes, 1)
 	require.Regexp(t, `^expected to take 1m40.*, by the last 8 backups of this storage$`, h.notes[0])
-	require.InDelta(t, 100, phaseSeconds(underway.Announced(record), report.VolumeSnapshots), 1, "what is journalled is what was said")
+	require.InDelta(t, 100, phaseSeconds(underway.Expected(record), report.VolumeSnapshots), 1, "what is journalled is what was said")
 
-	record, text = g.newAnnouncer(h, g.pastRuns(ended, store)).ofBackup(source("prod", spec), nil)
+	record, text = g.newExpecter(h, g.pastRuns(ended, store)).ofBackup(source("prod", spec), nil)
 	require.NotNil(t, record, "what was read before is known")
 	require.NotEmpty(t, text)
-	record, _ = g.newAnnouncer(h, g.pastRuns(ended, store)).ofBackup(source("other", spec), nil)
+	record, _ = g.newExpecter(h, g.pastRuns(ended, store)).ofBackup(source("other", spec), nil)
 	require.Nil(t, record, "nobody knows how much data another cluster has")
 }
 
@@ -91,9 +91,9 @@ func planned(spec cluster.VolumeSpec) *restore.Plan {
 func TestAnnouncer_Restore_IsOfTheRunsOwnVolumes(t *testing.T) {
 	t.Parallel()
 	expect := func(opts restore.Options, spec cluster.VolumeSpec) *report.Expected {
-		record, text := (&globalFlags{}).newAnnouncer(&heard{}, nil).expectation(plannedRestore(opts, planned(spec)), nil)
+		record, text := (&globalFlags{}).newExpecter(&heard{}, nil).expectation(plannedRestore(opts, planned(spec)), nil)
 		require.NotEmpty(t, text)
-		return underway.Announced(record)
+		return underway.Expected(record)
 	}
 	slow := expect(restore.Options{}, cluster.VolumeSpec{Type: "gp3", SizeGiB: 3200, IOPS: 3000, ThroughputMiB: 125})
 	published := expect(restore.Options{}, cluster.VolumeSpec{Type: "gp3", SizeGiB: 3200, IOPS: 7000, ThroughputMiB: 400})
@@ -109,7 +109,7 @@ func TestAnnouncer_Restore_IsOfTheRunsOwnVolumes(t *testing.T) {
 func TestAnnouncer_Continued_KeepsWhatWasAnnounced(t *testing.T) {
 	t.Parallel()
 	h := &heard{}
-	eta := (&globalFlags{}).newAnnouncer(h, nil)
+	eta := (&globalFlags{}).newExpecter(h, nil)
 	first := json.RawMessage(`{"model":"the last 5 restores of this storage","seconds":600,"lowSeconds":500,"highSeconds":700,"phases":[{"name":"resolve data","seconds":400}]}`)
 	record, text := eta.expectation(plannedRestore(restore.Options{}, planned(cluster.VolumeSpec{Type: "gp3"})), first)
 	require.JSONEq(t, string(first), string(record))
@@ -118,7 +118,7 @@ func TestAnnouncer_Continued_KeepsWhatWasAnnounced(t *testing.T) {
 	require.Len(t, h.notes, 1)
 	require.Contains(t, h.notes[0], "6m40")
 
-	require.Nil(t, underway.Announced(json.RawMessage(`{"seconds":"soon"}`)), "another version's, that is not understood")
+	require.Nil(t, underway.Expected(json.RawMessage(`{"seconds":"soon"}`)), "another version's, that is not understood")
 }
 
 // Of a backup that followed another, only what changed was copied; compaction copies more than what was written.
@@ -150,10 +150,10 @@ func TestAnnouncer_NotAWS_IsNotComparedUnlessFitted(t *testing.T) {
 		require.Equal(t, not, (&globalFlags{}).notAWS(), endpoint)
 	}
 	h := &heard{}
-	eta := (&globalFlags{endpoint: "http://127.0.0.1:4566"}).newAnnouncer(h, nil)
+	eta := (&globalFlags{endpoint: "http://127.0.0.1:4566"}).newExpecter(h, nil)
 	record, text := eta.expectation(estimate.Input{Operation: report.Restore, Stores: 3, DataBytes: 1 << 40}, nil)
 	require.Contains(t, text, "by the published tables, a model of AWS: not comparable here")
-	require.True(t, underway.Announced(record).NotAWS)
+	require.True(t, underway.Expected(record).NotAWS)
 	eta.Emit(phase.Event{Type: phase.PhaseStarted, Phase: report.ResolveData})
 	require.Empty(t, h.notes, "nothing counts down")
 }

@@ -34,7 +34,7 @@ func flagGroups() []flagGroup {
 		words("Retention", `keep-daily keep-hourly keep-last keep-monthly keep-tag keep-weekly keep-within
 			keep-yearly`),
 		words("Signature", "sign-key verify-key"),
-		words("Repository", `repo repo-endpoint-url repo-id repo-identity repo-passphrase-file repo-profile
+		words("Repository", `from-archive repo repo-endpoint-url repo-id repo-identity repo-passphrase-file repo-profile
 			repo-region`),
 		words("Run", "dry-run grace-period keep-on-failure lock-wait run-id timeout wait"),
 		words("Announcement", "metrics-file metrics-push notify"),

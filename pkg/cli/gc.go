@@ -45,7 +45,7 @@ Never deleted: snapshots that a sealed backup names or that are locked; volumes 
 attached, that a persistent volume of this Kubernetes cluster names, or whose restored
 cluster has served. Fast snapshot restore that a dead restore left enabled is disabled, and
 objects of backups that were never sealed are removed. Whatever is kept in doubt is listed
-with the reason. What a dead restore left in Kubernetes (its TidbCluster, claims and
+with the reason. What a dead restore left in Kubernetes (its cluster, claims and
 persistent volumes) is listed with its run; --cluster deletes it together with its volumes,
 unless the cluster serves or a resolve is working on it.
 
@@ -86,15 +86,14 @@ On a terminal it shows what would be deleted and asks; otherwise it needs --yes.
 	fl.BoolVar(&f.clusters, "cluster", false,
 		"also delete what unfinished restores left in this Kubernetes cluster")
 	fl.StringVar(&f.run, "run-id", "", "only what this run left")
-	fl.StringVar(&f.adopt, "adopt-storage", "",
-		"first give a copied storage its own identity: moved if the original is gone, copied if both stay in use")
-	complete(cmd, "adopt-storage", storage.Moved, storage.Copied)
+	choose(cmd, fl, &f.adopt, "adopt-storage", optional(storage.Moved, storage.Copied),
+		"first give a copied storage its own identity; moved: the original is gone, copied: both stay in use")
 	f.add(fl)
 	a.metricsFlags(cmd)
-	_ = cmd.RegisterFlagCompletionFunc("run-id",
+	a.offer(cmd, "run-id",
 		func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 			return a.completeRuns(cmd, nil, toComplete) // whatever cluster precedes it
-		}) // fails only for an unknown flag
+		})
 	return cmd
 }
 
@@ -104,9 +103,6 @@ func (f *gcFlags) validate(asks bool) error {
 	}
 	if f.run != "" && !runIDs().MatchString(f.run) {
 		return fmt.Errorf("--run-id %q: want up to 40 lower-case letters, digits and hyphens", f.run)
-	}
-	if f.adopt != "" && f.adopt != storage.Moved && f.adopt != storage.Copied {
-		return fmt.Errorf("--adopt-storage %q: want %s or %s", f.adopt, storage.Moved, storage.Copied)
 	}
 	if f.adopt != "" && f.dryRun {
 		return errors.New("--adopt-storage writes to the storage and cannot be combined with --dry-run")

@@ -46,7 +46,7 @@ func (a *app) generateIAMCommand() *cobra.Command {
 		}
 		return asJSON(generate.Permissions(s, keys...))
 	})
-	choose(cmd, cmd.Flags(), &t.Way, "trust", []string{"", string(generate.PodIdentity), string(generate.IRSA)},
+	choose(cmd, cmd.Flags(), &t.Way, "trust", optional(string(generate.PodIdentity), string(generate.IRSA)),
 		"print the role's trust policy instead, for EKS Pod Identity or IAM roles for service accounts")
 	trustFlags(cmd, &t)
 	kmsKeysFlag(cmd.Flags(), &keys)

@@ -13,13 +13,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/gc"
 	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/lockset"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
-// documentsWith are what commands print of a storage in which somebody has written the text wherever one is.
+// documentsWith are what commands print of a storage in which someone has written the text wherever one is.
 func documentsWith(text string) map[string]document {
 	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	name := cluster.Name{Namespace: text, Name: text}
@@ -31,9 +32,14 @@ func documentsWith(text string) map[string]document {
 		"list": &listDoc{now: at, Items: []listItem{{Entry: catalog.Entry{
 			ID: cluster.BackupID(text), Cluster: name, State: catalog.StateDamaged, Version: text, Run: cluster.RunID(text),
 			Tags: []string{text}, Problem: text, CreatedAt: at,
-		}}}},
+		}, Pin: &manifest.Pin{Reason: text, Until: at}}}},
+		"pin": newPinDoc(true, cluster.BackupID(text), &manifest.Pin{Reason: text}),
+		"lock": newLockSetDoc("BackupLock", true, cluster.BackupID(text), &lockset.Report{Items: []lockset.Item{{
+			Snapshot: cluster.SnapshotID(text), Role: cluster.Role(text), Mode: text, Error: text,
+		}}}),
+		"unpin": &pinDoc{Backup: cluster.BackupID(text), was: &manifest.Pin{Reason: text}},
 		"describe": &describeDoc{
-			Backup: cluster.BackupID(text), Cluster: name, Version: text, Region: text,
+			Backup: cluster.BackupID(text), Cluster: name, Version: text, Region: text, EC2: ec2Facts{Unknown: text}, Pin: &manifest.Pin{Reason: text},
 			Snapshots: []manifest.Snapshot{{ID: cluster.SnapshotID(text), Volume: cluster.VolumeID(text), Zone: cluster.Zone(text)}},
 		},
 		"report --since": newTrendReport(&history.Trend{Since: at, Unreadable: []string{text}, Series: []history.Series{{

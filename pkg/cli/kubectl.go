@@ -47,8 +47,7 @@ func (a *app) completeFromLive(root *cobra.Command) {
 			return contexts, cobra.ShellCompDirectiveNoFileComp
 		},
 	} {
-		// fails only for an unknown flag, which a test would catch
-		_ = root.RegisterFlagCompletionFunc(flag, offer)
+		a.offer(root, flag, offer)
 	}
 }
 

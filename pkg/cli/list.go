@@ -146,8 +146,8 @@ func (d *listDoc) table(w io.Writer, v view) error {
 		return err
 	}
 	t := newTable(v.heading("BACKUP TIME"), "NAME", "CLUSTER", "STATE", "SIZE", "STORES", "SNAPSHOTS", "AGE",
-		"BACKUP-TS", "DATA", "VERSION", "RUN", "TAGS")
-	t.more = []string{"BACKUP-TS", "DATA", "VERSION", "RUN", "TAGS"}
+		"BACKUP-TS", "DATA", "VERSION", "OPERATOR", "RUN", "TAGS", "PINNED")
+	t.more = []string{"BACKUP-TS", "DATA", "VERSION", "OPERATOR", "RUN", "TAGS", "PINNED"}
 	t.drop = []string{"SNAPSHOTS", "STORES", "AGE", "SIZE", "CLUSTER", v.heading("BACKUP TIME")}
 	for _, e := range d.Items {
 		of, at, ts, age, data := "", "", "", "", ""
@@ -163,8 +163,8 @@ func (d *listDoc) table(w io.Writer, v view) error {
 		if e.DataBytes > 0 {
 			data = report.Bytes(e.DataBytes)
 		}
-		t.row(at, e.ID, of, e.shown(), gib(e.SizeGiB), e.Stores, e.Snapshots, age, ts, data, e.Version, e.Run,
-			strings.Join(e.Tags, ","))
+		t.row(at, e.ID, of, e.shown(), gib(e.SizeGiB), e.Stores, e.Snapshots, age, ts, data, e.Version, e.Operator,
+			e.Run, strings.Join(e.Tags, ","), e.pinned(v))
 	}
 	if err := t.write(w, v); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (d *listDoc) table(w io.Writer, v view) error {
 	return nil
 }
 
-// gib is the size of EBS volumes; "" if it is not known.
+// gib is the size of EBS volumes; "" if it is unknown.
 func gib(n int64) string {
 	if n <= 0 {
 		return ""
@@ -191,7 +191,8 @@ func gib(n int64) string {
 // listItem is a backup and, unless it is sealed, how the run that makes it stands.
 type listItem struct {
 	catalog.Entry
-	RunState runs.State `json:"runState,omitempty"`
+	RunState runs.State    `json:"runState,omitempty"`
+	Pin      *manifest.Pin `json:"pin,omitempty"`
 
 	silent bool
 }
@@ -204,16 +205,35 @@ func (i *listItem) shown() string {
 	return shown(&runs.Run{State: i.RunState, Silent: i.silent})
 }
 
-// withRuns reads how the runs of unsealed backups stand. A run without a journal leaves its backup as it is.
+// pinned is when the backup's pin ends, and why it is pinned; "" if it is not.
+func (i *listItem) pinned(v view) string {
+	switch {
+	case i.Pin == nil:
+		return ""
+	case i.Pin.Until.IsZero():
+		return oneLine(i.Pin.Reason)
+	}
+	return "until " + v.text(i.Pin.Until) + ": " + oneLine(i.Pin.Reason)
+}
+
+// withRuns reads the pins, and how the runs of unsealed backups stand. A run without a journal leaves its backup as it
+// is.
 func (a *app) withRuns(ctx context.Context, entries []catalog.Entry) ([]listItem, error) {
 	store, done, err := a.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
+	pins, err := catalog.Catalog{Store: store}.Pins(ctx)
+	if err != nil {
+		return nil, err
+	}
 	items := make([]listItem, len(entries))
 	for i, e := range entries {
 		items[i].Entry = e
+		if pin := pins[e.ID]; pin != nil && pin.Of(e.Run) {
+			items[i].Pin = &pin.Pin
+		}
 		if e.State != catalog.StateUnsealed || e.Run == "" {
 			continue
 		}

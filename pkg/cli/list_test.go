@@ -57,6 +57,27 @@ func TestList_UnsealedBackups_ShowTheirRuns(t *testing.T) {
 	require.Contains(t, out, "unfinished")
 }
 
+// A run that died has no report: where it is listed, it is not called unknown.
+func TestReport_RunWithoutReport_LeadsToItsStatus(t *testing.T) {
+	t.Parallel()
+	url := "file://" + t.TempDir()
+	store, err := objstore.Open(t.Context(), url, objstore.Config{})
+	require.NoError(t, err)
+	require.NoError(t, journal.NewStoreJournal(store, manifest.JournalPrefix("r1")).Append(t.Context(), phase.Record{
+		Seq: 1, Run: "r1", Time: time.Now(), Type: phase.RecordRun,
+		Data: []byte(`{"operation":"restore","cluster":{"namespace":"tidb","name":"copy"},"backup":"b"}`),
+	}))
+	for name, want := range map[string]string{"r1": "hint: see how far its run is with: tisnap status r1\n", "r2": "no such backup or run in "} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, out, stderr := run(t, "report", name, "--storage", url)
+			require.Equal(t, ExitCode(4), code)
+			require.Empty(t, out)
+			require.Contains(t, stderr, want)
+		})
+	}
+}
+
 // Times are in UTC, and in the local zone on request; the heading says which.
 func TestView_Times(t *testing.T) {
 	t.Parallel()

@@ -109,7 +109,16 @@ func (l *logWords) begins(r *phase.Record) string {
 
 // effect returns "" for names without words of their own, and for data that cannot be read.
 func (l *logWords) effect(r *phase.Record) string {
-	render, ok := map[string]func(*logWords, json.RawMessage) string{
+	render, ok := effects()[r.Name]
+	if !ok {
+		return ""
+	}
+	return render(l, r.Data)
+}
+
+// effects has words for each name of an intent or a result, but for those that of has.
+func effects() map[string]func(*logWords, json.RawMessage) string {
+	return map[string]func(*logWords, json.RawMessage) string{
 		journal.IntentLeases: said(func(d journal.Leases) string {
 			return fmt.Sprintf("asks for leases of %s, for a hold of at most %s",
 				report.Duration(d.LeaseSeconds), report.Duration(d.MaxHoldSeconds))
@@ -133,11 +142,25 @@ func (l *logWords) effect(r *phase.Record) string {
 		journal.ResultExpected: said(func(d report.Expected) string {
 			return "expected duration: " + d.Text()
 		}),
-	}[r.Name]
-	if !ok {
-		return ""
+		journal.IntentPacks: fixed("begins to write packs"),
+		journal.ResultSegment: said(func(d struct{ Volume int }) string {
+			return fmt.Sprintf("stored one more segment of volume %d", d.Volume+1)
+		}),
+		journal.IntentWriteSnapshots: said(func(d struct {
+			Archive   string
+			Snapshots int
+		}) string {
+			return fmt.Sprintf("writes %d snapshots from archive %s", d.Snapshots, d.Archive)
+		}),
+		journal.ResultPut: said(func(d journal.Put) string {
+			return fmt.Sprintf("snapshot %s has the first %d segments of its volume", d.Snapshot, d.Segments)
+		}),
+		journal.IntentShare:         listed("shares snapshots with the target's account: "),
+		journal.IntentCopySnapshots: listed("asks EC2 for copies of snapshots: "),
+		journal.ResultCopy: said(func(d journal.CopiedSnapshot) string {
+			return fmt.Sprintf("EC2 copies snapshot %s to %s", d.Snapshot, d.Copy)
+		}),
 	}
-	return render(l, r.Data)
 }
 
 func fixed(text string) func(*logWords, json.RawMessage) string {

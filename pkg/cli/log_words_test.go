@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +64,33 @@ step hold: lower limits
 step seal: failed: no answer
 step seal: undone
 the run has ended`, "\n"), got)
+}
+
+// No intent or result is shown by its name alone.
+func TestLogWords_HaveEachNameOfTheJournal(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("../journal/names.go")
+	require.NoError(t, err)
+	found := regexp.MustCompile(`(?m)^\s+((?:Intent|Result)\w+) += "([a-z-]+)"`).FindAllStringSubmatch(string(source), -1)
+	require.Greater(t, len(found), 20)
+	for _, m := range found {
+		if _, ok := effects()[m[2]]; !ok {
+			require.Equal(t, journal.ResultAvailable, m[2], "%s has no words", m[1])
+		}
+	}
+	for want, r := range map[string]phase.Record{
+		"stored one more segment of volume 3":                    {Name: journal.ResultSegment, Data: []byte(`{"volume":2,"name":"00"}`)},
+		"writes 6 snapshots from archive a1":                     {Name: journal.IntentWriteSnapshots, Data: []byte(`{"archive":"a1","snapshots":6}`)},
+		"snapshot snap-1 has the first 4 segments of its volume": {Name: journal.ResultPut, Data: []byte(`{"snapshot":"snap-1","segments":4}`)},
+		"asks EC2 for copies of snapshots: snap-1, snap-2":       {Name: journal.IntentCopySnapshots, Data: []byte(`["snap-1","snap-2"]`)},
+		"EC2 copies snapshot snap-1 to snap-9":                   {Name: journal.ResultCopy, Data: []byte(`{"snapshot":"snap-1","copy":"snap-9"}`)},
+	} {
+		t.Run(r.Name, func(t *testing.T) {
+			t.Parallel()
+			r.Type = phase.RecordResult
+			require.Equal(t, []string{want}, new(logWords).of(&r))
+		})
+	}
 }
 
 // The log says how long a cluster was held: up to its release, or to the end of an undone hold.

@@ -61,6 +61,9 @@ func (a *app) run(ctx context.Context, args []string) ExitCode {
 	}
 	a.args, a.wait = args, true
 	root := a.root() //nolint:contextcheck // the commands take it from cobra
+	if a.completes() {
+		offerValues(root)
+	}
 	root.SetArgs(args)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,8 +21,9 @@ type work struct {
 	// id is the run's, store where its journal is: for --wait=false, and for a dry run of one that would be resumed.
 	id    cluster.RunID
 	store objstore.Store
-	// request is what a resumed run must have been begun with.
-	request journal.About
+	// request is what a resumed run must have been begun with; lockWait is how long a run may be watched for that.
+	request  journal.About
+	lockWait time.Duration
 }
 
 // operate connects, then prints the plan (--dry-run) or does the work and prints its result. Progress has ended before

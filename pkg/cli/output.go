@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
 
 	"sigs.k8s.io/yaml"
@@ -21,13 +22,37 @@ type document interface {
 type header struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
+	// Warnings are those of the command itself, not of what it did.
+	Warnings []string `json:"warnings,omitempty"`
 }
+
+func (h *header) warn(text string) { h.Warnings = append(h.Warnings, text) }
 
 func newHeader(kind string) header { return header{APIVersion: "tisnap.io/v1", Kind: kind} }
 
 // print writes the document to stdout in the chosen format.
 func (a *app) print(d document) error {
+	if headed, ok := d.(interface{ warn(text string) }); ok && a.dryByEnv != "" {
+		headed.warn(a.dryByEnv)
+		if a.global.output == "table" || a.global.output == "wide" {
+			d = warned{d, a.dryByEnv}
+		}
+	}
 	return failure.Annotate(write(a.streams.Out, a.global.output, d, a.view()), "print result", "")
+}
+
+// warned is a document with a warning below it.
+type warned struct {
+	document
+	warning string
+}
+
+func (d warned) table(w io.Writer, v view) error {
+	if err := d.document.table(w, v); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, "warning: "+d.warning)
+	return err
 }
 
 // view is how the command's tables are shown.

@@ -14,7 +14,8 @@ import (
 type pruneFlags struct {
 	removal
 
-	policy retention.Policy
+	policy    retention.Policy
+	allowFull bool
 }
 
 func (a *app) pruneCommand() *cobra.Command {
@@ -32,9 +33,10 @@ pruned separately.
 On a terminal it shows what would be deleted and asks; otherwise it needs --yes.
 
 Always kept, whatever the rules: a cluster's newest restorable backup, backups in use by a
-live run, and backups with a locked snapshot. Backups that are unsealed or cannot be restored
-do not count and are kept: use tisnap delete or tisnap gc for them. Run the command again to
-finish a prune that failed or was killed.`,
+live run, backups that are pinned or have a locked snapshot, and, of copies, the newest of each
+volume: without it EC2 makes the next copy in full (--allow-full). Backups that are unsealed or
+cannot be restored do not count and are kept: use tisnap delete or tisnap gc for them. Run the
+command again to finish a prune that failed or was killed.`,
 		Example: `  # show what would be deleted, and which rule keeps the rest
   tisnap prune --storage s3://backups/prod --keep-daily 7 --keep-weekly 4 --dry-run
 
@@ -53,6 +55,8 @@ finish a prune that failed or was killed.`,
 		},
 	}
 	keepFlags(cmd.Flags(), &f.policy)
+	cmd.Flags().BoolVar(&f.allowFull, "allow-full", false,
+		"also delete the newest copy of a volume, after which EC2 makes the next copy of it in full")
 	f.add(cmd.Flags())
 	a.localFlag(cmd)
 	return cmd
@@ -105,7 +109,7 @@ func (a *app) prune(ctx context.Context, f pruneFlags, clusters []cluster.Name) 
 		return err
 	}
 	defer done()
-	o := gc.PruneOptions{Policy: f.policy, Clusters: clusters, Rate: f.rate, DryRun: true}
+	o := gc.PruneOptions{Policy: f.policy, Clusters: clusters, Rate: f.rate, AllowFull: f.allowFull, DryRun: true}
 	if err := a.confirmRemoval(ctx, &f.removal, "delete these backups?", func() (document, error) {
 		plan, err := gc.Prune(ctx, deps, o)
 		return newPruneDoc(true, plan), err

@@ -26,8 +26,8 @@ func (a *app) latestFlags(cmd *cobra.Command, f *latestFlags) {
 	cmd.Flags().StringVar(&f.of, "of", "",
 		"with latest: the cluster that was backed up, if the storage has backups of several")
 	cmd.Flags().String(latestIs, "", "the backup that latest was found to be")
-	_ = cmd.Flags().MarkHidden(latestIs)                             // fails only for an unknown flag
-	_ = cmd.RegisterFlagCompletionFunc("of", a.completeMoreClusters) // fails only for an unknown flag
+	_ = cmd.Flags().MarkHidden(latestIs) // fails only for an unknown flag
+	a.offer(cmd, "of", a.completeMoreClusters)
 }
 
 // chosen is the argument with its flags if it is a reference, and "" if it is a backup's name.

@@ -21,6 +21,9 @@ func TestParseTime_PointsAndSpans(t *testing.T) {
 			got, err := parseTime("before", text, now)
 			require.Equal(t, want.IsZero(), err != nil)
 			require.True(t, want.Equal(got), got)
+			if err != nil {
+				require.ErrorContains(t, err, `want 30d, "2h ago", 2026-11-01 or 2026-11-01T10:00:00Z`)
+			}
 		})
 	}
 }

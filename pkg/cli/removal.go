@@ -20,6 +20,20 @@ func (r *removal) add(fl *pflag.FlagSet) {
 	fl.BoolVarP(&r.yes, "yes", "y", false, "do it")
 }
 
+// addUndo adds the flags of a command that deletes no backup, but what keeps one.
+func (r *removal) addUndo(fl *pflag.FlagSet, dryRun string) {
+	fl.BoolVar(&r.dryRun, "dry-run", false, dryRun)
+	fl.BoolVarP(&r.yes, "yes", "y", false, "do it")
+}
+
+// validateUndo is validate for such a command.
+func (r *removal) validateUndo(what string, asks bool) error {
+	if !r.yes && !r.dryRun && !asks {
+		return errors.New(what + ": pass --yes, or --dry-run to see what it would change")
+	}
+	return nil
+}
+
 // unfinishedRemoval is the message of a deleting command that must exit before it has finished.
 const unfinishedRemoval = "run it again to delete the rest; if it was removing a cluster, its lock expires within 10 " +
 	"minutes"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
 // reportFlags are the flags of `tisnap report`.
@@ -91,6 +92,19 @@ func (f *reportFlags) complete(cmd *cobra.Command, output string, named bool) er
 	return err
 }
 
+// noReport is the error for a backup or run without a report, which may be live or dead.
+func noReport(ctx context.Context, store objstore.Store, name string, err error) error {
+	if failure.Is(err, failure.NotFound) {
+		if _, noRun := runOf(ctx, store, name); noRun != nil {
+			return err // it has the nearest names
+		}
+	} else if err != nil {
+		return err
+	}
+	return failure.New(failure.NotFound, "find report", name, "no report of it is stored").
+		WithHint("see how far its run is with: tisnap status %s", name)
+}
+
 // parseTime reads a flag's time: 30d or 12h30m, also with " ago", 2026-11-01, or RFC 3339.
 func parseTime(flag, given string, now time.Time) (time.Time, error) {
 	text := strings.TrimSuffix(given, " ago")
@@ -108,7 +122,7 @@ func parseTime(flag, given string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return now.Add(-d), nil
 	}
-	return time.Time{}, fmt.Errorf("--%s %q: want 30d, 12h, 2026-11-01 or 2026-11-01T10:00:00Z", flag, given)
+	return time.Time{}, fmt.Errorf("--%s %q: want 30d, \"2h ago\", 2026-11-01 or 2026-11-01T10:00:00Z", flag, given)
 }
 
 // reportDocument is what `tisnap report` shows, in every format.
@@ -130,14 +144,10 @@ func (a *app) report(ctx context.Context, f reportFlags, args []string) (reportD
 	defer cache.save(reader)
 	if len(args) == 1 {
 		found, err := reader.Find(ctx, args[0])
-		if err != nil {
-			return nil, err
+		if err == nil && found.Report() != nil {
+			return newRunReport(found, f), nil
 		}
-		if found.Report() == nil {
-			return nil, failure.New(failure.NotFound, "find report", args[0], "no report of it is stored").
-				WithHint("see how far its run is with: tisnap status %s", args[0])
-		}
-		return newRunReport(found, f), nil
+		return nil, noReport(ctx, store, args[0], err)
 	}
 	since, err := parseTime("since", f.since, time.Now())
 	if err != nil {

@@ -25,7 +25,7 @@ func opener(t *testing.T, exit string) (given string) {
 	return given
 }
 
-func TestReport_Open_ShowsAWholePageInTheBrowser(t *testing.T) { //nolint:paralleltest // it sets the environment
+func TestReport_Open_ShowsAWholePageInTheBrowser(t *testing.T) {
 	url := reported(t)
 	for name, args := range map[string][]string{"a backup": {"report", "nightly-6"}, "the trend": {"report", "--since", "30d"}} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestReport_Open_ShowsAWholePageInTheBrowser(t *testing.T) { //nolint:parall
 }
 
 // Without a browser the report is there all the same, and the hint says where.
-func TestReport_OpenWithoutABrowser_NamesTheFile(t *testing.T) { //nolint:paralleltest // it sets the environment
+func TestReport_OpenWithoutABrowser_NamesTheFile(t *testing.T) {
 	url := reported(t)
 	for name, path := range map[string]string{"none": "", "one that fails": "3"} {
 		t.Run(name, func(t *testing.T) {

@@ -60,7 +60,7 @@ func stored(t *testing.T, op report.Operation, id cluster.BackupID, run cluster.
 	return b.Bytes()
 }
 
-func TestReport_ABackup_InEveryFormat(t *testing.T) { //nolint:paralleltest // it sets the cache's folder
+func TestReport_ABackup_InEveryFormat(t *testing.T) {
 	url := reported(t)
 	for format, want := range map[string][]string{
 		"table":    {"backup nightly-6 of tidb/prod: done", "restore of nightly-6 to tidb/prod: done"},
@@ -89,7 +89,7 @@ func TestReport_ABackup_InEveryFormat(t *testing.T) { //nolint:paralleltest // i
 	require.Contains(t, string(body), "The run failed (limited)")
 }
 
-func TestReport_Trend_NamesWhatFailedAndWhatIsSlower(t *testing.T) { //nolint:paralleltest // it sets the cache's folder
+func TestReport_Trend_NamesWhatFailedAndWhatIsSlower(t *testing.T) {
 	url := reported(t)
 	for format, want := range map[string]string{"table": "slower: volume snapshots took 6m40s in the last run, against a median of 1m40s", "markdown": "- failed: 1 limited", "html": "Slower than its own median"} {
 		t.Run(format, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestReport_Trend_NamesWhatFailedAndWhatIsSlower(t *testing.T) { //nolint:pa
 	require.Len(t, cached, 1)
 }
 
-func TestEstimate_OfAStorage_IsFittedToItsRuns(t *testing.T) { //nolint:paralleltest // it sets the cache's folder
+func TestEstimate_OfAStorage_IsFittedToItsRuns(t *testing.T) {
 	url := reported(t)
 	code, out, stderr := run(t, "estimate", "backup", "tidb/prod", "--storage", url)
 	require.Zero(t, code, stderr)
@@ -129,7 +129,7 @@ func TestEstimate_OfAStorage_IsFittedToItsRuns(t *testing.T) { //nolint:parallel
 	require.Zero(t, code, stderr)
 	require.Contains(t, named, "times from the last 8 backups of this storage")
 	code, _, stderr = run(t, "estimate", "backup", "prod", "--context", "none", "--storage", url)
-	require.EqualValues(t, 2, code, "whose namespace is not known")
+	require.EqualValues(t, 2, code, "its namespace is unknown")
 	require.Contains(t, stderr, "write it as NAMESPACE/NAME")
 	code, _, stderr = run(t, "estimate", "backup", "tidb/other", "--storage", url)
 	require.EqualValues(t, 4, code)

@@ -73,10 +73,14 @@ func youngest(points []history.Point) []history.Point {
 
 func seriesTitle(s history.Series) string {
 	preposition := "to"
-	if s.Operation == report.Backup || s.Operation == report.Archive {
+	if s.Operation == report.Backup || s.Operation == report.Archive || s.Operation == report.Copy {
 		preposition = "of"
 	}
-	return fmt.Sprintf("%ss %s %s: %d done, %d failed", report.Name(string(s.Operation)), preposition,
+	plural := string(s.Operation) + "s"
+	if s.Operation == report.Copy {
+		plural = "copies"
+	}
+	return fmt.Sprintf("%s %s %s: %d done, %d failed", report.Name(plural), preposition,
 		report.Name(s.Cluster.String()),
 		s.Done, len(s.Points)-s.Done)
 }

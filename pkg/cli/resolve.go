@@ -19,6 +19,7 @@ type resolveFlags struct {
 	pdState           restore.PDStatePolicy
 	verifyKey         string
 	flash             flashbackFlags
+	archive           archivedFlags
 	tolerate          []uint
 	waitApply, serial bool
 	timeout           time.Duration
@@ -40,7 +41,8 @@ progress in --storage, and the next one resumes there with the same timestamps. 
 run leaves the cluster in recovery mode for the next try.
 
 It refuses a cluster that serves, and volumes known to be from another backup. --dry-run
-asks the stores and prints the plan: leaders, overlaps, and what would be lost.`,
+asks the stores and prints the plan: leaders, overlaps, and what would be lost. After a
+restore from an archive give --from-archive and its flags again; BACKUP is then an archive.`,
 		Example: `  # show the plan
   tisnap resolve tidb/copy --backup prod-20261121-100000 --storage s3://backups/prod --dry-run
 
@@ -65,6 +67,7 @@ asks the stores and prints the plan: leaders, overlaps, and what would be lost.`
 	tolerateFlag(cmd, &f.tolerate)
 	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for the stores, and for TiDB")
 	f.lockWait.add(cmd)
+	f.archive.add(cmd)
 	fl.BoolVar(&f.force, "force", false, "break a dead run's lock without watching it")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "ask the stores and print the plan; change nothing")
 	onTasksFlag(cmd, &f.onTasks)
@@ -75,10 +78,10 @@ asks the stores and prints the plan: leaders, overlaps, and what would be lost.`
 	verifyKeyFlag(cmd, &f.verifyKey)
 	a.notifyFlag(cmd)
 	a.metricsFlags(cmd)
-	_ = cmd.RegisterFlagCompletionFunc("backup",
+	a.offer(cmd, "backup",
 		func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 			return a.completeBackups(cmd, nil, toComplete) // whatever cluster precedes it
-		}) // fails only for an unknown flag
+		})
 	return cmd
 }
 
@@ -126,6 +129,9 @@ func (f *resolveFlags) validate() error {
 	case f.timeout < time.Second:
 		return fmt.Errorf("--timeout %s: want at least 1s", f.timeout)
 	}
+	if err := f.archive.validate(f.verifyKey, latestFlags{}); err != nil {
+		return err
+	}
 	if err := f.lockWait.validate(); err != nil {
 		return err
 	}
@@ -142,7 +148,7 @@ func (a *app) resolve(cmd *cobra.Command, f resolveFlags, arg string) error {
 			return work{}, err
 		}
 		return work{
-			id: opts.Run, store: deps.Store, request: journal.About{
+			id: opts.Run, store: deps.Store, lockWait: opts.LockWait, request: journal.About{
 				Operation: journal.Resolve, Cluster: opts.Target, Backup: opts.Backup, Request: opts.ResolveRequest(),
 			},
 			plan: func(ctx context.Context) (document, error) {
@@ -198,6 +204,20 @@ func (a *app) resolveDeps(
 	}
 	if opts.TolerateStores, err = tolerated(f.tolerate); err != nil {
 		return deps, opts, err
+	}
+	if f.archive.on {
+		e, err := c.ebs(ctx)
+		if err != nil {
+			return deps, opts, err
+		}
+		archive, err := a.openSource(ctx, c, &f.archive, f.backup, journal.About{}, "")
+		if err != nil {
+			return deps, opts, err
+		}
+		if opts.Manifest, err = archive.Manifest(e.Region()); err != nil {
+			return deps, opts, err
+		}
+		opts.Backup = opts.Manifest.ID
 	}
 	run, _, err := continued(ctx, store, s.log, f.run, journal.About{
 		Operation: journal.Resolve, Cluster: target, Backup: opts.Backup, Request: opts.ResolveRequest(),

@@ -25,6 +25,7 @@ type restoreFlags struct {
 	verifyKey             string
 	tolerate              []uint
 	flash                 flashbackFlags
+	archive               archivedFlags
 	object                targetFlags
 	waitApply, serial     bool
 	timeout               time.Duration
@@ -42,7 +43,11 @@ func (a *app) restoreCommand() *cobra.Command {
 All checks come before the first change. The cluster is created in recovery mode with the
 source's specification, on volumes of the given type, IOPS and throughput (default: the
 source's). A failed run deletes what it made, unless --keep-on-failure is set. The same
-command resumes a run whose process died and reuses what it made.`,
+command resumes a run whose process died and reuses what it made.
+
+With --from-archive, BACKUP is an archive of --repo. Its volumes become EBS snapshots first, in
+the account and region of --profile and --region; --storage may be a new one. The snapshots
+are deleted once the cluster serves.`,
 		Example: `  # restore the newest backup, or the newest one from before the damage
   tisnap restore latest --to tidb/copy --storage s3://backups/prod
   tisnap restore latest --before 2026-11-22T09:30:00Z --to tidb/copy --storage s3://backups/prod
@@ -63,10 +68,14 @@ command resumes a run whose process died and reuses what it made.`,
   tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --from-manifest copy.yaml
   tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --patch smaller.yaml --print-manifest
 
+  # from an archive, whose backup and account may be gone
+  tisnap restore latest --from-archive --repo s3://archive/prod --repo-identity ops.key \
+    --to tidb/copy --storage s3://restores/prod --region eu-central-1 --target-az eu-central-1a
+
   # show the plan without executing it
   tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --dry-run`,
 		Args:              exactly("BACKUP"),
-		ValidArgsFunction: a.completeBackups,
+		ValidArgsFunction: f.archive.complete(a, a.completeBackups),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.validate(); err != nil {
 				return usage(cmd, err)
@@ -76,6 +85,9 @@ command resumes a run whose process died and reuses what it made.`,
 					fmt.Errorf("with --wait=false, --from-manifest and --patch need files: standard input ends with "+
 						"this process"))
 			}
+			if f.archive.on {
+				return a.restore(cmd, f, cluster.BackupID(args[0]), "")
+			}
 			id, err := a.backupID(cmd, f.latest, args[0])
 			if err != nil {
 				return err
@@ -83,6 +95,16 @@ command resumes a run whose process died and reuses what it made.`,
 			return a.restore(cmd, f, id, f.latest.chosen(args[0]))
 		},
 	}
+	f.register(a, cmd)
+	a.waitFlag(cmd)
+	a.notifyFlag(cmd)
+	a.metricsFlags(cmd)
+	cmd.AddCommand(a.restoreAbortCommand())
+	return cmd
+}
+
+// register adds the flags to the command.
+func (f *restoreFlags) register(a *app, cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.to, "to", "", "cluster to create: NAME or NAMESPACE/NAME (required)")
 	a.latestFlags(cmd, &f.latest)
@@ -92,6 +114,7 @@ command resumes a run whose process died and reuses what it made.`,
 	f.add(cmd)
 	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for the volumes, for the stores, and for TiDB")
 	f.lockWait.add(cmd)
+	f.archive.add(cmd)
 	fl.BoolVar(&f.keep, "keep-on-failure", false, "keep what the run made if it fails")
 	f.object.add(cmd)
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
@@ -104,11 +127,6 @@ command resumes a run whose process died and reuses what it made.`,
 	tiflashFlag(cmd, &f.tiflash)
 	pdStateFlag(cmd, &f.pdState)
 	verifyKeyFlag(cmd, &f.verifyKey)
-	a.waitFlag(cmd)
-	a.notifyFlag(cmd)
-	a.metricsFlags(cmd)
-	cmd.AddCommand(a.restoreAbortCommand())
-	return cmd
 }
 
 func (f *restoreFlags) validate() error {
@@ -117,6 +135,9 @@ func (f *restoreFlags) validate() error {
 		return fmt.Errorf("--to CLUSTER is missing")
 	case f.timeout < time.Second:
 		return fmt.Errorf("--timeout %s: want at least 1s", f.timeout)
+	}
+	if err := f.archive.validate(f.verifyKey, f.latest); err != nil {
+		return err
 	}
 	if err := f.lockWait.validate(); err != nil {
 		return err
@@ -144,7 +165,7 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id cluster.BackupID, c
 				journals = nil
 			}
 			return work{
-				id: opts.Run, store: journals, request: journal.About{
+				id: opts.Run, store: journals, lockWait: opts.LockWait, request: journal.About{
 					Operation: journal.Restore, Cluster: opts.Target, Backup: opts.Backup, Request: opts.Request(),
 				},
 				plan: func(ctx context.Context) (document, error) {
@@ -156,17 +177,21 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id cluster.BackupID, c
 						return printedManifest(opts, plan)
 					}
 					doc := restorePlan(opts, plan)
+					if err := doc.addArchive(deps.Archive); err != nil {
+						return nil, err
+					}
 					return doc, doc.estimate(ctx, deps.Store, opts, plan)
 				},
 				run: func(ctx context.Context) (document, error) {
-					eta := a.global.newAnnouncer(deps.Sink, a.global.pastRuns(ctx, deps.Store))
+					eta := a.global.newExpecter(deps.Sink, a.global.pastRuns(ctx, deps.Store))
 					deps.Sink = eta
-					deps.Announce = func(plan *restore.Plan, earlier json.RawMessage) (json.RawMessage, string) {
+					deps.ExpectDuration = func(plan *restore.Plan, earlier json.RawMessage) (json.RawMessage, string) {
 						return eta.expectation(plannedRestore(opts, plan), earlier)
 					}
 					result, err := restore.Run(ctx, deps, opts)
 					disown(&opts.Run, &result.Outcome)
 					doc := restoreResult(ctx, opts, result, err)
+					doc.FromArchive = archivedOf(deps.Archive)
 					doc.Report.Forward = c.forwarded(nil)
 					doc.compare = f.compare
 					return doc, errors.Join(err,
@@ -224,9 +249,19 @@ func (a *app) restoreDeps(
 		return deps, opts, err
 	}
 	request := journal.About{
-		Operation: journal.Restore, Cluster: target, Backup: opts.Backup, Chosen: chosen, Request: opts.Request(),
-		Kubernetes: k.Server(), KubernetesUID: kubernetesUID(ctx, k, s.log),
+		Operation: journal.Restore, Cluster: target, Kubernetes: k.Server(),
+		KubernetesUID: kubernetesUID(ctx, k, s.log),
 	}
+	if f.archive.on {
+		if deps.Archive, err = a.openSource(ctx, c, &f.archive, string(id), request, f.run); err != nil {
+			return deps, opts, err
+		}
+		opts.Backup, opts.FromArchive = cluster.BackupID(deps.Archive.Archive.Backup), deps.Archive.Request()
+		if string(id) != deps.Archive.ID {
+			chosen, opts.Chosen = string(id), string(id)
+		}
+	}
+	request.Backup, request.Chosen, request.Request = opts.Backup, chosen, opts.Request()
 	earlier, err := chosenEarlier(ctx, store, request)
 	if err != nil {
 		return deps, opts, err

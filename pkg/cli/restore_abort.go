@@ -17,7 +17,7 @@ func (a *app) restoreAbortCommand() *cobra.Command {
 		Short: "Remove everything that a killed or failed restore left",
 		Long: `Remove everything that a killed or failed restore left.
 
-That is its TidbCluster, claims and persistent volumes, its EBS volumes, and any fast
+That is its cluster, claims and persistent volumes, its EBS volumes, and any fast
 snapshot restore that it enabled. The run's id is in the restore's output, on everything
 that it made (tisnap.io/run), and in the output of tisnap gc.
 

@@ -29,7 +29,9 @@ type restoreDoc struct {
 	Resolve  resolve.Stats    `json:"resolve"`
 	Tasks    []pd.Task        `json:"tasks,omitempty"` // log backups and changefeeds that read the cluster's changes
 	Account  string           `json:"account,omitempty"`
-	Without  []uint64         `json:"withoutStores,omitempty"` // of --tolerate-store
+	// FromArchive is what the volumes' snapshots were made of; nil for those of the backup.
+	FromArchive *archivedDoc `json:"fromArchive,omitempty"`
+	Without     []uint64     `json:"withoutStores,omitempty"` // of --tolerate-store
 	// what the run could not do or undo; needs attention
 	Left   []string       `json:"left,omitempty"`
 	Report *report.Report `json:"report"`
@@ -44,7 +46,7 @@ func restoreResult(ctx context.Context, opts restore.Options, r *restore.Result,
 		Outcome: outcome(err), Started: r.Started, Finished: r.Finished, Processes: r.Before, Volumes: len(r.Volumes),
 		DataBytes: r.DataBytes, DataPerVolumeBytes: r.LargestBytes, Error: text(err), ErrorKind: errorKind(ctx, err),
 		Stores:   r.Stores,
-		Expected: underway.Announced(r.Expected),
+		Expected: underway.Expected(r.Expected),
 	}
 	if h.VolumeSettings = report.SettingsOf(specsOf(r.Volumes)); h.VolumeSettings != nil {
 		h.VolumeSettings.FastRestore, h.VolumeSettings.InitializationMiB = opts.FastRestore, opts.InitializationMiB
@@ -112,6 +114,8 @@ type restorePlanDoc struct {
 	// InitializationMiB is each volume's rate; Waves is how many batches of volumes are needed.
 	InitializationMiB int64 `json:"initializationMiB,omitempty"`
 	Waves             int   `json:"waves,omitempty"`
+	// FromArchive is what the snapshots would be made of; nil for those of the backup.
+	FromArchive *archivedPlanDoc `json:"fromArchive,omitempty"`
 	// Estimate is the restore's expected duration and cost; nil if the data size is unknown.
 	Estimate *estimateDoc `json:"estimate,omitempty"`
 }
@@ -163,6 +167,9 @@ func (d *restorePlanDoc) table(w io.Writer, v view) error {
 			d.Waves); err != nil {
 			return err
 		}
+	}
+	if err := d.FromArchive.print(w); err != nil {
+		return err
 	}
 	_, err := fmt.Fprintf(w,
 		"\nwould restore backup %s to %s in account %s, %s: %d CreateVolume calls; nothing was changed\n",

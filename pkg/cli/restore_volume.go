@@ -3,8 +3,6 @@ package cli
 import (
 	"fmt"
 	"regexp"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +25,8 @@ type volumeFlags struct {
 
 func (f *volumeFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.volumeType, "volume-type", "", "type of the new volumes: gp3|io1|io2 (default: the source's)")
+	choose(cmd, fl, &f.volumeType, "volume-type", optional(volumes.Types()...),
+		"type of the new volumes (default: the source's)")
 	fl.Int64Var(&f.iops, "volume-iops", 0, "IOPS of each new volume (default: the source's, or the type's)")
 	fl.Int64Var(&f.throughput, "volume-throughput", 0,
 		"MiB/s of each new gp3 volume (default: the source's, or the type's)")
@@ -44,24 +43,14 @@ func (f *volumeFlags) add(cmd *cobra.Command) {
 		"MiB/s at which EC2 initializes each volume, 100 to 300, billed by AWS (default: on read)")
 	fl.BoolVar(&f.fsr, "fsr", false,
 		"enable fast snapshot restore while the volumes are created, billed by AWS; takes an hour or more per TiB")
-	fl.StringVar(&f.afterType, "after-restore-type", "",
-		"type of the volumes once the cluster serves: gp3|io1|io2 (default: as restored)")
+	choose(cmd, fl, &f.afterType, "after-restore-type", optional(volumes.Types()...),
+		"type of the volumes once the cluster serves (default: as restored)")
 	fl.Int64Var(&f.afterIOPS, "after-restore-iops", 0,
 		"IOPS of each volume once the cluster serves (default: as restored)")
 	fl.Int64Var(&f.afterThroughput, "after-restore-throughput", 0,
 		"MiB/s of each gp3 volume once the cluster serves (default: as restored)")
 	fl.StringSliceVar(&f.keepTags, "keep-tags", nil,
 		"snapshot tag keys to copy to the volumes; no others are copied")
-	complete(cmd, "volume-type", volumes.Types()...)
-	complete(cmd, "after-restore-type", volumes.Types()...)
-}
-
-// checkVolumeType accepts the types that a user may choose. The source's type, whatever it is, needs no choice.
-func checkVolumeType(flag, kind string) error {
-	if kind != "" && !slices.Contains(volumes.Types(), kind) {
-		return fmt.Errorf("--%s %q: want one of %s", flag, kind, strings.Join(volumes.Types(), ", "))
-	}
-	return nil
 }
 
 func (f *volumeFlags) validate() error {
@@ -80,12 +69,6 @@ func (f *volumeFlags) validate() error {
 		(f.initialization < ebs.MinInitializationRate || f.initialization > ebs.MaxInitializationRate) {
 		return fmt.Errorf("--initialization-rate %d: want %d to %d", f.initialization, ebs.MinInitializationRate,
 			ebs.MaxInitializationRate)
-	}
-	if err := checkVolumeType("volume-type", f.volumeType); err != nil {
-		return err
-	}
-	if err := checkVolumeType("after-restore-type", f.afterType); err != nil {
-		return err
 	}
 	if f.account != "" && !regexp.MustCompile(`^[0-9]{12}$`).MatchString(f.account) {
 		return fmt.Errorf("--account %q: want 12 digits", f.account)

@@ -76,18 +76,18 @@ func continued(
 // backup, such as latest before a newer one was sealed; nil if there is none.
 func chosenEarlier(ctx context.Context, store objstore.Store, request journal.About) (*runs.Run, error) {
 	if request.Chosen == "" {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil
 	}
 	last, err := runs.Last(ctx, store, request.Cluster)
 	if err != nil || last == nil || last.About.Chosen != request.Chosen || last.Backup == request.Backup {
 		return nil, err
 	}
 	request.Backup = last.Backup
-	proven, err := last.About.SameCluster(last.ID, &request)
-	if err != nil || !proven || last.About.SameRequest(last.ID, &request) != nil {
-		return nil, nil //nolint:nilnil,nilerr // its backup is not restored by this command
+	proven, differs := last.About.SameCluster(last.ID, &request)
+	if differs == nil && proven && last.About.SameRequest(last.ID, &request) == nil {
+		return last, nil
 	}
-	return last, nil
+	return nil, nil // its backup is not restored by this command
 }
 
 // kubernetesUID returns the Kubernetes cluster's unique id; "" if reading it is not permitted.

@@ -55,11 +55,13 @@ func (w *work) resumePlan(ctx context.Context, note func(string)) (document, err
 		return nil, err
 	}
 	if r.State == runs.Running {
-		found, err := runlock.Observe(ctx, w.store, r.About.Lock(),
+		found, err := runlock.Watch(ctx, w.store, r.About.Lock(), w.lockWait,
 			func(held *runlock.Record) { note(held.Watching()) })
 		switch {
 		case err != nil:
 			return nil, err
+		case found.Record != nil && found.Record.Released: // by a run that was alive, and may have ended
+			return w.resumePlan(ctx, note)
 		case found.Held(time.Now()):
 			return nil, failure.New(failure.Conflict, "plan", r.Cluster.String(), "run %s is under way: %s", r.ID,
 				r.Owner).

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/manifest"
@@ -211,4 +213,41 @@ func TestRunOfANamesake_IsContinuedOnlyIfItIsChosen(t *testing.T) {
 func withIDs(a journal.About, clusterID uint64, uid string) journal.About {
 	a.ClusterID, a.KubernetesUID = clusterID, uid
 	return a
+}
+
+// A dry run watches the lock of a run that was killed a moment ago as the command itself does: both resume the run, or
+// neither does.
+func TestResumePlan_LockWasRenewedAMomentAgo_IsWatched(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		wait    time.Duration
+		renewed bool // meanwhile
+		kind    failure.Kind
+	}{
+		"its process is dead":       {},
+		"its process is alive":      {renewed: true, kind: failure.Conflict},
+		"the command does not wait": {wait: runlock.NoWait, kind: failure.Conflict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := objstoretest.NewMemory(nil)
+				about := journal.About{
+					Operation: journal.Restore, Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Backup: "b", Request: map[string]string{"fsr": ""},
+				}
+				data, err := json.Marshal(about)
+				require.NoError(t, err)
+				lock, err := runlock.Acquire(t.Context(), store, about.Lock(), runlock.Owner{Run: "r"}, 10*time.Minute)
+				require.NoError(t, err)
+				appendRecord(t, store, phase.Record{Seq: 1, Type: phase.RecordRun, Data: data})
+				if row.renewed {
+					time.AfterFunc(20*time.Second, func() { _ = lock.Renew(t.Context()) })
+				}
+				w := work{id: "r", store: store, request: about, lockWait: row.wait}
+				doc, err := w.resumePlan(t.Context(), func(string) {})
+				require.Equal(t, row.kind, failure.KindOf(err), "%v", err)
+				require.Equal(t, err == nil, doc != nil)
+			})
+		})
+	}
 }

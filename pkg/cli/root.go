@@ -23,6 +23,7 @@ type app struct {
 	ended    *ended        // what there is to announce
 	args     []string      // the command line without the program
 	wait     bool          // for the end of the run
+	dryByEnv string        // warns of a dry run that the environment asks for; "" for another run
 	shutdown *shutdown     // by a signal; nil without
 }
 
@@ -68,8 +69,8 @@ you choose, and brings all stores to one consistent state at the backup ts.`,
 				return usage(cmd, err)
 			}
 			a.shutdown.configure(a.global.grace, a.machine())
-			if warning := dryByEnv(cmd); warning != "" {
-				a.warn(errors.New(warning))
+			if a.dryByEnv = dryByEnv(cmd); a.dryByEnv != "" {
+				a.warn(errors.New(a.dryByEnv))
 			}
 			return nil
 		},
@@ -89,7 +90,7 @@ you choose, and brings all stores to one consistent state at the backup ts.`,
 	f.StringVar(&g.profile, "profile", "", "AWS profile")
 	f.StringVar(&g.endpoint, "endpoint-url", "", "custom endpoint URL for EC2 and S3 (default: AWS_ENDPOINT_URL)")
 	f.StringVarP(&g.storage, "storage", "s", "", "where backups are kept: s3://bucket/prefix or file:///folder")
-	f.StringSliceVar(&g.pd, "pd", nil, "PD addresses (default: from the TidbCluster's status)")
+	f.StringSliceVar(&g.pd, "pd", nil, "PD addresses (default: from the cluster's status)")
 	f.StringSliceVar(&g.resolve, "resolve", nil,
 		"address of a PD or store name outside the Kubernetes cluster, NAME=IP or NAME:PORT=HOST:PORT; may be repeated")
 	choose(cmd, f, &g.via, "via", reach.Ways(),
@@ -102,7 +103,7 @@ you choose, and brings all stores to one consistent state at the backup ts.`,
 	f.StringVar(&g.tls.Key, "key", "", "client key, for TLS")
 	f.StringVarP(&g.output, "output", "o", "table", "output format: "+strings.Join(formats(), "|")+"…")
 	choose(cmd, f, &g.progress, "progress", ui.Modes(), "progress on stderr")
-	f.StringVar(&g.logLevel, "log-level", "warn", "log level: debug|info|warn|error")
+	choose(cmd, f, &g.logLevel, "log-level", []string{"warn", "debug", "info", "error"}, "log level")
 	choose(cmd, f, &g.logFormat, "log-format", []string{"text", "json"}, "log format")
 	f.StringVar(&g.logFile, "log-file", "", "write the log there instead of stderr")
 	complete(cmd, "output", formats()...)
@@ -110,11 +111,11 @@ you choose, and brings all stores to one consistent state at the backup ts.`,
 	f.DurationVar(&g.grace, "grace-period", defaultGrace,
 		"time to undo and exit after SIGTERM, after which leftovers are listed; a pod's "+
 			"terminationGracePeriodSeconds")
-	complete(cmd, "log-level", "debug", "info", "warn", "error")
 	cmd.AddCommand(a.releaseCommand(), a.holdCommand(), a.gcCommand(), a.deleteCommand(), a.pruneCommand())
+	cmd.AddCommand(a.pinCommand(), a.unpinCommand(), a.lockCommand(), a.unlockCommand())
 	cmd.AddCommand(a.exporterCommand(), a.doctorCommand())
 	cmd.AddCommand(a.backupCommand(), a.restoreCommand(), a.resolveCommand(), a.listCommand(), a.describeCommand(),
-		a.reportCommand(), a.estimateCommand(), a.versionCommand(), a.archiveCommand())
+		a.reportCommand(), a.estimateCommand(), a.versionCommand(), a.archiveCommand(), a.copyCommand())
 	cmd.AddCommand(a.runsCommand(), a.statusCommand(), a.logsCommand(), a.generateCommand())
 	return cmd
 }
@@ -122,12 +123,6 @@ you choose, and brings all stores to one consistent state at the backup ts.`,
 // localFlag is the same for every command whose tables have times.
 func (a *app) localFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&a.global.local, "local", false, "show times in the local time zone instead of UTC")
-}
-
-// complete offers a flag's fixed values for shell completion.
-func complete(cmd *cobra.Command, flag string, values ...string) {
-	// fails only for an unknown flag, which a test would catch
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (g *globalFlags) validate() error {

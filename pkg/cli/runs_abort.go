@@ -58,7 +58,7 @@ On a terminal it shows what a restore left, and asks; otherwise it needs --yes.`
 				return failure.New(failure.Conflict, "abort run", string(r.ID),
 					"tisnap resolve finished it in run %s", r.ResolvedBy)
 			}
-			if freed, err := a.freeName(cmd.Context(), r); freed || err != nil {
+			if freed, err := a.freeName(cmd.Context(), r, yes); freed || err != nil {
 				return err
 			}
 			if r.History.Ended {
@@ -93,6 +93,9 @@ func (a *app) abort(cmd *cobra.Command, r *runs.Run, yes bool) error {
 		})
 	case journal.Restore:
 		return a.abortRestore(cmd, removal{yes: yes, rate: abortRate}, r.ID)
+	case journal.Copy:
+		return failure.New(failure.Usage, "abort run", string(r.ID), "a copy is not undone by its own program").
+			WithHint("resume it with the same command, or delete what it copied: tisnap gc --older-than 0s --yes")
 	case journal.Archive:
 		return failure.New(failure.Usage, "abort run", string(r.ID), "an archive has nothing to undo").
 			WithHint("resume it with: tisnap archive create %s --run-id %s", r.Backup, r.ID)
@@ -104,7 +107,7 @@ func (a *app) abort(cmd *cobra.Command, r *runs.Run, yes bool) error {
 }
 
 // freeName gives up the name of a backup whose abort was killed before it came to that, and reports whether it was so.
-func (a *app) freeName(ctx context.Context, r *runs.Run) (freed bool, err error) {
+func (a *app) freeName(ctx context.Context, r *runs.Run, yes bool) (freed bool, err error) {
 	if r.Operation != journal.Backup || !r.History.Ended {
 		return false, nil
 	}
@@ -113,7 +116,13 @@ func (a *app) freeName(ctx context.Context, r *runs.Run) (freed bool, err error)
 		return false, err
 	}
 	defer done()
-	if freed, err = backup.Free(ctx, store, r.Backup, r.ID, r.History); err != nil || !freed {
+	confirm := func() error {
+		if yes {
+			return nil
+		}
+		return a.confirm(ctx, fmt.Sprintf("free the name %s, which aborted run %s had?", r.Backup, r.ID))
+	}
+	if freed, err = backup.Free(ctx, store, r.Backup, r.ID, r.History, confirm); err != nil || !freed {
 		return freed, err
 	}
 	return true, a.print(&abortedDoc{header: newHeader("AbortedRun"), Run: *r, Aborted: true})

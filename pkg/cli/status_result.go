@@ -52,6 +52,7 @@ type lockedBy struct {
 	Operation report.Operation `json:"operation"`
 	Backup    cluster.BackupID `json:"backup,omitempty"`
 	State     runs.State       `json:"state"`
+	Silent    bool             `json:"silent,omitempty"` // as of a Run
 	Started   time.Time        `json:"started"`
 }
 
@@ -114,10 +115,10 @@ func newClusterItem(c *fleet.Cluster, now time.Time, chosen *clusterChoice) clus
 		owner := c.Lock.Record
 		i.Run = &lockedBy{
 			ID: owner.Owner.Run, Operation: c.Lock.Operation(), Backup: c.Lock.About.Backup, State: runs.Running,
-			Started: owner.AcquiredAt,
+			Silent: owner.Silent(now), Started: owner.AcquiredAt,
 		}
 		if !c.Live() {
-			i.Run.State = runs.Unfinished
+			i.Run.State, i.Run.Silent = runs.Unfinished, false
 		}
 	}
 	if failed := c.Failures(); len(failed) > 0 {
@@ -199,8 +200,8 @@ func (i *clusterItem) cells(now time.Time, v view) []any {
 	}
 	if i.Run != nil {
 		run, running = i.Run.ID, fmt.Sprintf("%s %s", i.Run.Operation, short(now.Sub(i.Run.Started)))
-		if i.Run.State == runs.Unfinished {
-			running = fmt.Sprintf("%s dead", i.Run.Operation)
+		if i.Run.Silent || i.Run.State == runs.Unfinished {
+			running = fmt.Sprintf("%s %s", i.Run.Operation, shown(&runs.Run{State: i.Run.State, Silent: i.Run.Silent}))
 		}
 	}
 	if i.Held {

@@ -58,6 +58,21 @@ func TestStatus_EachClusterAndWhatToDo(t *testing.T) {
 	require.Equal(t, "unfinished", out)
 }
 
+// A run whose lock was not renewed for a minute is not shown as one that runs.
+func TestStatus_LockIsNotRenewed_MayBeDead(t *testing.T) {
+	t.Parallel()
+	url := filled(t, func(s *exportertest.Storage, _ objstore.Store) {
+		prod := cluster.Name{Namespace: "tidb", Name: "prod"}
+		s.SilentLock(prod, "r1", time.Now().Add(-80*time.Second))
+		s.Journal(prod, "r1", "b1", time.Now().Add(-80*time.Second), "preflight", "lock")
+	})
+	code, out, stderr := run(t, "status", "--storage", url)
+	require.Equal(t, ExitDone, code, stderr)
+	require.Regexp(t, `(?m)^tidb/prod .* backup dead\? `, out)
+	_, out, _ = run(t, "status", "--storage", url, "-o", "jsonpath={.items[0].run.state} {.items[0].run.silent}")
+	require.Equal(t, "running true", out)
+}
+
 // A monitor learns of each cluster without a young backup, and a storage that cannot vouch for one does not pass.
 func TestStatus_MaxAge_Exits(t *testing.T) {
 	t.Parallel()

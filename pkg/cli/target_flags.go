@@ -35,7 +35,7 @@ func (f *targetFlags) add(cmd *cobra.Command) {
 		"patch file for the TidbCluster, YAML or JSON: a list is a JSON Patch, anything else a merge patch; may be "+
 			"repeated")
 	fl.BoolVar(&f.print, "print-manifest", false,
-		"check everything and print the TidbCluster that would be created; change nothing")
+		"check everything and print the cluster that would be created; change nothing")
 }
 
 // readsInput reports whether a flag reads standard input.

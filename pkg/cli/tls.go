@@ -17,12 +17,12 @@ func (c *connections) clientTLS() *tls.Config {
 	return c.tls
 }
 
-// secure reads the client certificate from the secret of a cluster with TLS, unless files were given.
+// secure reads the client certificate from the secrets of a cluster with TLS, unless files were given.
 func (c *connections) secure(ctx context.Context, k *kube.Client, tc *kube.TidbCluster) error {
 	if !tc.TLS || c.clientTLS() != nil {
 		return nil
 	}
-	cfg, err := k.ClientTLS(ctx, tc.Name)
+	cfg, err := k.ClientTLS(ctx, tc.Name.Namespace, tc.ClientCA, tc.ClientPair)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 
 // Without a collector in the environment a run gets the context that it had: no span, so that no client is given a handler
 // of its calls, and nothing that is to be sent at its end.
-func TestTrace_NoCollector_IsTheContextItself(t *testing.T) { //nolint:paralleltest // it sets the environment
+func TestTrace_NoCollector_IsTheContextItself(t *testing.T) {
 	for name, env := range map[string]map[string]string{
 		"nothing is set":             {},
 		"it is switched off":         {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"},

@@ -12,7 +12,7 @@ import (
 // Slots is how many copies EC2 makes at a time into a region of an account. The quota cannot be raised.
 const Slots = 20
 
-// What EC2 gives copies with a duration, in bytes a second: one copy, and all of a pair of regions. The second is a
+// What EC2 gives copies with a duration, in bytes per second: one copy, and all of a pair of regions. The second is a
 // quota that can be raised.
 const (
 	RateOfOne  = 500 << 20
@@ -148,6 +148,29 @@ func (p Plan) CheckWithin(within time.Duration, pair int64) error {
 		len(p.Copies), float64(p.FullBytes+p.ChangedBytes)/(1<<30), within).
 		WithHint("the throughput between the regions allows %v at the shortest; leave the duration out, "+
 			"or ask AWS to raise the quota L-E137849C", possible)
+}
+
+// Each returns the duration to ask for each copy so that all are completed within the given time, which CheckWithin
+// accepts: only Slots of them, and one of a volume, run at a time, so that they may have to share it. Usage if no
+// duration that EC2 takes is short enough and long enough.
+func (p Plan) Each(within time.Duration, pair int64) (time.Duration, error) {
+	rounds, ofVolume := (len(p.Copies)+Slots-1)/Slots, map[cluster.VolumeID]int{}
+	var largest, atOnce int64
+	for i, c := range p.Copies { // the largest first
+		ofVolume[c.Volume]++
+		rounds = max(rounds, ofVolume[c.Volume])
+		largest = max(largest, c.Bytes)
+		if i < Slots {
+			atOnce += c.Bytes
+		}
+	}
+	each := within / time.Duration(max(1, rounds)) / step * step
+	if each >= step && each >= seconds(largest, RateOfOne) && each >= seconds(atOnce, max(1, pair)) {
+		return each, nil
+	}
+	return 0, failure.New(failure.Usage, "plan copies", "",
+		"%d snapshots are copied in %d rounds, which are too short within %v", len(p.Copies), rounds, within).
+		WithHint("allow more time, or leave the duration out")
 }
 
 // step is that of the durations that EC2 takes.

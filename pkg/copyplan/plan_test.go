@@ -114,3 +114,35 @@ func TestCheckWithin_BelowTheThroughput_Refused(t *testing.T) {
 		})
 	}
 }
+
+func TestEach_RoundsShareTheTime(t *testing.T) {
+	t.Parallel()
+	var thirty []copyplan.Snapshot
+	for n := range 30 {
+		thirty = append(thirty, snapshot(n, 100*gib))
+	}
+	twice := []copyplan.Snapshot{snapshot(1, gib), snapshot(2, gib)}
+	twice[1].Volume = twice[0].Volume
+	for name, test := range map[string]struct {
+		snapshots    []copyplan.Snapshot
+		within, each time.Duration // 0 is refused
+	}{
+		"one has all of it":          {thirty[:1], time.Hour, time.Hour},
+		"thirty in two rounds":       {thirty, time.Hour, 30 * time.Minute},
+		"rounded down to EC2's step": {thirty, 100 * time.Minute, 45 * time.Minute},
+		"two of one volume":          {twice, time.Hour, 30 * time.Minute},
+		"a round is too short":       {thirty, 30 * time.Minute, 0},
+		"shorter than EC2 takes":     {twice, 15 * time.Minute, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each, err := copyplan.Make(test.snapshots, nil, "").Each(test.within, copyplan.RateOfPair)
+			require.Equal(t, test.each, each)
+			if test.each == 0 {
+				require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
+				return
+			}
+			require.NoError(t, err)
+		})
+	}
+}

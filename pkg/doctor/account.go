@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/ebsdirect"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/preflight"
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
@@ -25,7 +26,7 @@ func (p *patient) checkEC2(ctx context.Context, c Check) []Check {
 // checkReads lists what tisnap made, as gc does.
 func (p *patient) checkReads(_ context.Context, c Check) []Check {
 	if _, err := p.made(); err != nil {
-		return c.judge(err)
+		return c.outcomeOf(err)
 	}
 	return c.ok("snapshots and volumes can be listed")
 }
@@ -47,14 +48,14 @@ func (p *patient) ofCluster(c Check, f func(*preflight.Source, EBS) []Check) []C
 func (p *patient) checkCut(ctx context.Context, c Check) []Check {
 	return p.ofCluster(c, func(src *preflight.Source, e EBS) []Check {
 		if err := preflight.ProbeCut(ctx, e, &src.Topology); err != nil {
-			return c.judge(err)
+			return c.outcomeOf(err)
 		}
 		return c.ok("allowed, by a dry run")
 	})
 }
 
 // probe asks EC2 whether an action is allowed on what tisnap made. Not being allowed to do what only an option of a
-// restore does is a warning.
+// restore, or `tisnap lock`, does is a warning.
 func (p *patient) probe(action ebs.Action, needed bool) func(context.Context, Check) []Check {
 	return func(ctx context.Context, c Check) []Check {
 		found, err := p.made()
@@ -75,9 +76,13 @@ func (p *patient) probe(action ebs.Action, needed bool) func(context.Context, Ch
 		}
 		switch err := e.Probe(ctx, action, target, found.zone); {
 		case failure.Is(err, failure.Denied) && !needed:
-			return c.as(Warn, failure.HintOf(err), "%v; only options of a restore need it", err)
+			by := "options of a restore need"
+			if action == ebs.ActionLockSnapshot {
+				by = "`tisnap lock` needs"
+			}
+			return c.as(Warn, failure.HintOf(err), "%v; only %s it", err, by)
 		case err != nil:
-			return c.judge(err)
+			return c.outcomeOf(err)
 		}
 		return c.ok("allowed, by a dry run")
 	}
@@ -116,7 +121,7 @@ func (p *patient) checkPending(ctx context.Context, c Check) []Check {
 	return p.ofCluster(c, func(src *preflight.Source, e EBS) []Check {
 		n := len(src.Topology.VolumeIDs())
 		if err := preflight.CheckPending(ctx, e, n, 0); err != nil {
-			return c.judge(err)
+			return c.outcomeOf(err)
 		}
 		return c.ok("room for %d more", n)
 	})
@@ -136,8 +141,42 @@ func (p *patient) checkRoom(ctx context.Context, c Check) []Check {
 			}
 		}
 		if err := volumes.CheckRoom(ctx, e, copies, quotas); err != nil {
-			return c.judge(err)
+			return c.outcomeOf(err)
 		}
 		return c.ok("room for a copy of the cluster's %d volumes", len(copies))
 	})
+}
+
+// checkBlocks lists the blocks of a snapshot that tisnap made, and reads one of them, as an archive does. Who asks
+// about more than archives is only warned.
+func (p *patient) checkBlocks(ctx context.Context, c Check) []Check {
+	found, err := p.made()
+	if err != nil {
+		return c.notMade(err)
+	}
+	if found.snapshot == "" {
+		return c.as(Unknown, "check again after a backup", "the account has no snapshot of tisnap's to read")
+	}
+	blocks, err := p.blocks()
+	if err != nil {
+		return c.notMade(err)
+	}
+	empty := true
+	for b, listErr := range blocks.Blocks(ctx, found.snapshot, 0) {
+		empty = false
+		if err = listErr; err == nil {
+			_, err = blocks.Read(ctx, b, make([]byte, ebsdirect.BlockSize))
+		}
+		break
+	}
+	switch {
+	case empty:
+		return c.as(Unknown, "check again after a backup of volumes with data",
+			"%s has no block to read", found.snapshot)
+	case failure.Is(err, failure.Denied) && p.purpose != Archive:
+		return c.as(Warn, failure.HintOf(err), "%v; only archives need it", err)
+	case err != nil:
+		return c.outcomeOf(err)
+	}
+	return c.ok("a block of %s can be read", found.snapshot)
 }

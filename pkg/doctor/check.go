@@ -41,8 +41,8 @@ func (c Check) notMade(err error) []Check {
 	return c.as(Unknown, failure.HintOf(err), "could not be checked: %v", err)
 }
 
-// judge is the outcome of a check that ended with an error: it failed, unless asking again may give another answer.
-func (c Check) judge(err error) []Check {
+// outcomeOf is the outcome of a check that ended with an error: it failed, unless asking again may give another answer.
+func (c Check) outcomeOf(err error) []Check {
 	if failure.Transient(err) {
 		return c.notMade(err)
 	}

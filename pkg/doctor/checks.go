@@ -16,7 +16,7 @@ type check struct {
 // checks lists all checks, in the order in which they are shown.
 func (p *patient) checks() []check {
 	backup, restore, both := []Purpose{Backup}, []Purpose{Restore}, []Purpose{Backup, Restore}
-	all := []Purpose{Backup, Restore, GC}
+	all, stored := []Purpose{Backup, Restore, GC}, []Purpose{Backup, Restore, GC, Archive}
 	row := func(name, subject string, of []Purpose, f func(context.Context, Check) []Check) check {
 		return check{Check{Name: name, Subject: subject}, of, f}
 	}
@@ -29,23 +29,25 @@ func (p *patient) checks() []check {
 		row("tikv", "pods and volumes", backup, p.checkSource),
 		row("tikv", "resolved ts", backup, p.checkResolvedTS),
 		row("tikv", "early apply", backup, p.checkEarlyApply),
-		row("ec2", "account", all, p.checkEC2),
-		row("iam", "ec2:Describe…", all, p.checkReads),
+		row("ec2", "account", stored, p.checkEC2),
+		row("iam", "ec2:Describe…", stored, p.checkReads),
 		row("iam", string(ebs.ActionCreateSnapshots), backup, p.checkCut),
 		row("iam", string(ebs.ActionCreateVolume), restore, p.probe(ebs.ActionCreateVolume, true)),
 		row("iam", string(ebs.ActionDeleteSnapshot), []Purpose{Backup, GC}, p.probe(ebs.ActionDeleteSnapshot, true)),
 		row("iam", string(ebs.ActionDeleteVolume), []Purpose{Restore, GC}, p.probe(ebs.ActionDeleteVolume, true)),
 		row("iam", string(ebs.ActionModifyVolume), restore, p.probe(ebs.ActionModifyVolume, false)),
 		row("iam", string(ebs.ActionEnableFastRestore), restore, p.probe(ebs.ActionEnableFastRestore, false)),
+		row("iam", string(ebs.ActionLockSnapshot), backup, p.probe(ebs.ActionLockSnapshot, false)),
+		row("iam", "ebs:GetSnapshotBlock", []Purpose{Archive}, p.checkBlocks),
 		row("kms", "volumes", both, p.checkKeys),
 		row("quota", "pending snapshots", backup, p.checkPending),
 		row("quota", "volumes", restore, p.checkRoom),
-		row("storage", "writes", all, p.checkWrites),
-		row("storage", "identity", all, p.checkIdentity),
-		row("bucket", "versioning", all, p.checkVersioning),
-		row("bucket", "lifecycle", all, p.checkLifecycle),
-		row("bucket", "object lock", all, p.checkObjectLock),
+		row("storage", "writes", stored, p.checkWrites),
+		row("storage", "identity", stored, p.checkIdentity),
+		row("bucket", "versioning", stored, p.checkVersioning),
+		row("bucket", "lifecycle", stored, p.checkLifecycle),
+		row("bucket", "object lock", stored, p.checkObjectLock),
 		row("clock", "pd", backup, p.checkPDClock),
-		row("clock", "s3", all, p.checkS3Clock),
+		row("clock", "s3", stored, p.checkS3Clock),
 	}
 }

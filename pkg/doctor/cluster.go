@@ -74,7 +74,7 @@ func (p *patient) stores(ctx context.Context) (PD, []pd.Store, error) {
 func (p *patient) checkTiKV(ctx context.Context, c Check) []Check {
 	d, live, err := p.stores(ctx)
 	if err != nil {
-		return c.judge(err)
+		return c.outcomeOf(err)
 	}
 	stores := make([]cluster.Store, len(live))
 	for i, s := range live {
@@ -95,7 +95,7 @@ func (p *patient) checkTiKV(ctx context.Context, c Check) []Check {
 func (p *patient) checkSource(_ context.Context, c Check) []Check {
 	src, err := p.source()
 	if err != nil {
-		return c.judge(err)
+		return c.outcomeOf(err)
 	}
 	return c.ok("%d stores with %d volumes", len(src.Topology.Stores), len(src.Topology.VolumeIDs()))
 }
@@ -114,7 +114,7 @@ func (p *patient) checkResolvedTS(ctx context.Context, c Check) []Check {
 		return c.notMade(err)
 	}
 	if err := preflight.CheckResolvedTS(ctx, d, p.name, got, preflight.TSRules{MaxLag: MaxLag}); err != nil {
-		return c.judge(err)
+		return c.outcomeOf(err)
 	}
 	return c.ok("%s", got.TS.Time().UTC().Format(time.RFC3339))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/ebsdirect"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -26,10 +27,13 @@ const (
 	Backup  Purpose = "backup"
 	Restore Purpose = "restore"
 	GC      Purpose = "gc"
+	Archive Purpose = "archive"
 )
 
 // Purposes lists the purposes, the default first.
-func Purposes() []string { return []string{string(All), string(Backup), string(Restore), string(GC)} }
+func Purposes() []string {
+	return []string{string(All), string(Backup), string(Restore), string(GC), string(Archive)}
+}
 
 // Kube is the part of Kubernetes that the checks use.
 type Kube interface {
@@ -63,8 +67,10 @@ type Deps struct {
 	TiKV  func() TiKV                                         // called after PD
 	EBS   func(context.Context) (EBS, error)
 	Store func(context.Context) (objstore.Store, error)
-	Now   func() time.Time
-	Limit time.Duration // of each check, and of each connection
+	// Blocks reads snapshots by the EBS direct APIs. It is called after EBS.
+	Blocks func(context.Context) (ebsdirect.Source, error)
+	Now    func() time.Time
+	Limit  time.Duration // of each check, and of each connection
 }
 
 // patient is what is checked, and what several checks read of it.
@@ -79,6 +85,7 @@ type patient struct {
 	pd      func() (PD, error)
 	ebs     func() (EBS, error)
 	store   func() (objstore.Store, error)
+	blocks  func() (ebsdirect.Source, error)
 	source  func() (*preflight.Source, error)
 	made    func() (made, error)
 }
@@ -104,6 +111,7 @@ func newPatient(ctx context.Context, deps Deps, name cluster.Name, purpose Purpo
 	p.kube = once(ctx, deps.Limit, deps.Kube)
 	p.ebs = once(ctx, deps.Limit, deps.EBS)
 	p.store = once(ctx, deps.Limit, deps.Store)
+	p.blocks = once(ctx, deps.Limit, deps.Blocks)
 	p.cluster = once(ctx, deps.Limit, func(ctx context.Context) (kube.TidbCluster, error) {
 		k, err := p.kube()
 		if err != nil {

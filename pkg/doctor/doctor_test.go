@@ -10,6 +10,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/doctor"
+	"github.com/tisnap/tisnap/pkg/ebsdirect"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
@@ -30,6 +31,10 @@ func refused(context.Context) (doctor.Kube, error) {
 	return nil, failure.New(failure.Usage, "read kubeconfig", "", "no such file").WithHint("set --kubeconfig")
 }
 
+func noBlocks(context.Context) (ebsdirect.Source, error) {
+	return nil, failure.New(failure.Usage, "connect", "", "no region")
+}
+
 func memory(context.Context) (objstore.Store, error) { return objstoretest.NewMemory(nil), nil }
 
 // A side that never answers ends its own checks at their limit, and no other.
@@ -38,7 +43,7 @@ func TestRun_OneSideHangs_TheOthersAreReported(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	got := statuses(doctor.Run(ctx, doctor.Deps{
-		Kube: refused, Store: memory, Now: time.Now, Limit: 100 * time.Millisecond,
+		Kube: refused, Store: memory, Blocks: noBlocks, Now: time.Now, Limit: 100 * time.Millisecond,
 		EBS: func(ctx context.Context) (doctor.EBS, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -56,7 +61,7 @@ func TestRun_OneSideHangs_TheOthersAreReported(t *testing.T) {
 func TestRun_Panic_IsUnknown(t *testing.T) {
 	t.Parallel()
 	got := statuses(doctor.Run(t.Context(), doctor.Deps{
-		Kube: refused, Store: memory, Now: time.Now, Limit: time.Minute,
+		Kube: refused, Store: memory, Blocks: noBlocks, Now: time.Now, Limit: time.Minute,
 		EBS: func(context.Context) (doctor.EBS, error) { panic("a bug") },
 	}, cluster.Name{Namespace: "tidb", Name: "prod"}, doctor.GC))
 	require.Equal(t, doctor.Unknown, got["ec2 account"])

@@ -13,7 +13,7 @@ import (
 func (p *patient) checkWrites(ctx context.Context, c Check) []Check {
 	store, err := p.store()
 	if err != nil {
-		return c.judge(err)
+		return c.outcomeOf(err)
 	}
 	if err := storage.Prove(ctx, store); err != nil {
 		return c.failed(err)
@@ -30,7 +30,7 @@ func (p *patient) checkIdentity(ctx context.Context, c Check) []Check {
 	found, err := storage.Read(ctx, store)
 	switch {
 	case err != nil:
-		return c.judge(err)
+		return c.outcomeOf(err)
 	case found.ID == "":
 		return c.ok("none yet")
 	}

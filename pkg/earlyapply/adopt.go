@@ -40,19 +40,21 @@ func AwaitAdopted(
 	if wait.For(ctx, adoptTime) != nil {
 		return left
 	}
-	for next := time.Now(); ; {
+	next := time.Now()
+	if wait.Until(ctx, wait.Every(interval), func() (bool, error) {
 		askAll(ctx, t, stores, left)
 		if len(left) == 0 {
-			return nil
+			return true, nil
 		}
 		if now := time.Now(); !now.Before(next) {
 			next = now.Add(wakeEvery)
 			wake(ctx, w, stores, left, regions)
 		}
-		if wait.For(ctx, interval) != nil {
-			return left
-		}
+		return false, nil
+	}) != nil {
+		return left
 	}
+	return nil
 }
 
 // askAll asks the remaining stores, and drops those whose leaders have all adopted the setting.

@@ -162,19 +162,19 @@ func Unpublish(ctx context.Context, n pd.Notes, run cluster.RunID) error {
 
 // putNote replaces a note, or removes it if body is nil, retrying until ctx ends.
 func putNote(ctx context.Context, n pd.Notes, name string, body []byte) error {
-	for {
-		old, revision, err := n.Note(ctx, name)
-		if err == nil {
+	var last error
+	_ = wait.Until(ctx, wait.Every(interval), func() (bool, error) { // last is the last try's error
+		var old []byte
+		var revision int64
+		if old, revision, last = n.Note(ctx, name); last == nil {
 			if bytes.Equal(old, body) && (body != nil) == (revision != 0) {
-				return nil // maybe by an earlier try whose answer was lost
+				return true, nil // maybe by an earlier try whose answer was lost
 			}
-			err = n.PutNote(ctx, name, body, revision)
+			last = n.PutNote(ctx, name, body, revision)
 		}
-		if err == nil || !failure.Is(err, failure.Conflict) && !failure.Transient(err) ||
-			wait.For(ctx, interval) != nil {
-			return err
-		}
-	}
+		return !failure.Is(last, failure.Conflict) && !failure.Transient(last), last
+	})
+	return last
 }
 
 func partName(i int) string { return headingName + "-" + strconv.Itoa(i) }

@@ -77,24 +77,31 @@ func (r Recorded) stale(stores []Store) bool {
 func editRecord(ctx context.Context, n pd.Notes, change func([]Recorded) []Recorded) error {
 	ctx, cancel := context.WithTimeout(ctx, recordLimit)
 	defer cancel()
-	for {
-		list, revision, err := readRecord(ctx, n)
-		if err != nil {
-			return err
-		}
-		var body []byte
-		if list = change(list); len(list) > 0 {
-			if body, err = json.Marshal(list); err != nil {
-				return failure.Wrap(err, failure.Unknown, "record early apply", "PD")
-			}
-		} else if revision == 0 {
-			return nil
-		}
-		err = n.PutNote(ctx, recordName, body, revision)
-		if !failure.Is(err, failure.Conflict) && !failure.Transient(err) || wait.For(ctx, interval) != nil {
-			return failure.Annotate(err, "record early apply", "PD")
-		}
+	var last error
+	_ = wait.Until(ctx, wait.Every(interval), func() (done bool, _ error) { // last is the last try's error
+		done, last = tryEdit(ctx, n, change)
+		return done, last
+	})
+	return last
+}
+
+// tryEdit changes the record once. It is not done if another try may succeed.
+func tryEdit(ctx context.Context, n pd.Notes, change func([]Recorded) []Recorded) (done bool, err error) {
+	list, revision, err := readRecord(ctx, n)
+	if err != nil {
+		return true, err
 	}
+	var body []byte
+	if list = change(list); len(list) > 0 {
+		if body, err = json.Marshal(list); err != nil {
+			return true, failure.Wrap(err, failure.Unknown, "record early apply", "PD")
+		}
+	} else if revision == 0 {
+		return true, nil
+	}
+	err = n.PutNote(ctx, recordName, body, revision)
+	return !failure.Is(err, failure.Conflict) && !failure.Transient(err),
+		failure.Annotate(err, "record early apply", "PD")
 }
 
 func readRecord(ctx context.Context, n pd.Notes) (list []Recorded, revision int64, err error) {

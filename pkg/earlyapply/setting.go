@@ -118,15 +118,14 @@ func (s *Survey) has(id cluster.StoreID) bool {
 }
 
 // read retries for a while: a busy status port is no reason for a backup with a weaker proof.
-func read(ctx context.Context, t tikv.EarlyApplier, s Store) (tikv.EarlyApply, error) {
+func read(ctx context.Context, t tikv.EarlyApplier, s Store) (got tikv.EarlyApply, err error) {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for {
-		got, err := t.EarlyApply(limited, s.StatusAddress)
-		if err == nil || !failure.Transient(err) || wait.For(limited, interval) != nil {
-			return got, failure.Annotate(err, "read early apply", name(s.ID))
-		}
-	}
+	_ = wait.Until(limited, wait.Every(interval), func() (bool, error) { // err is the last try's
+		got, err = t.EarlyApply(limited, s.StatusAddress)
+		return !failure.Transient(err), err
+	})
+	return got, failure.Annotate(err, "read early apply", name(s.ID))
 }
 
 // answerTime is how long to wait, after ctx ends, for a store that was asked to change its setting: otherwise it might

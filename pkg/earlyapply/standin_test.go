@@ -68,7 +68,7 @@ func TestTurnOff_CertificateOfAnotherName_IsRefusedAndChangesNothing(t *testing.
 	as := func(name string) *tikv.Client {
 		return openClient(t, &tls.Config{Certificates: []tls.Certificate{newCertificate(t, name)}, RootCAs: pool, MinVersion: tls.VersionTLS12})
 	}
-	stores, other := []earlyapply.Store{store}, as("somebody")
+	stores, other := []earlyapply.Store{store}, as("someone")
 	found := earlyapply.Read(ctx, other, stores)
 	require.Equal(t, []earlyapply.Setting{{Store: store.ID, Limit: 1024}}, found.On, "reading is for everybody")
 	failed := earlyapply.TurnOff(ctx, other, stores, found.On)

@@ -17,8 +17,8 @@ const probeModifyGiB = 16384
 
 // Probe asks EC2 with a dry run whether the action, with tags if the real call has them, would be allowed on the
 // target. A refusal is Denied and its hint names the action. Target is an instance for CreateSnapshots, a snapshot for
-// DeleteSnapshot, EnableFastSnapshotRestores and CreateVolume ("" there asks for an empty volume in zone), a volume for
-// DeleteVolume and ModifyVolume; one that does not exist is NotFound.
+// DeleteSnapshot, LockSnapshot, EnableFastSnapshotRestores and CreateVolume ("" there asks for an empty volume in
+// zone), a volume for DeleteVolume and ModifyVolume; one that does not exist is NotFound.
 func (c *Client) Probe(ctx context.Context, action Action, target string, zone cluster.Zone) error {
 	probe, tagged := c.probe(action, target, zone)
 	if probe == nil {
@@ -98,6 +98,14 @@ func (c *Client) probe(
 			})
 			return err
 		}, false
+	case ActionLockSnapshot:
+		return func(ctx context.Context) error {
+			_, err := c.ec2.LockSnapshot(ctx, &ec2.LockSnapshotInput{
+				DryRun: dry, SnapshotId: aws.String(target),
+				LockMode: types.LockModeGovernance, LockDuration: aws.Int32(1),
+			})
+			return err
+		}, false
 	default:
 		return nil, false
 	}
@@ -118,6 +126,8 @@ func (p pacing) queueOf(action Action) *callQueue {
 		return p.modifyVolume
 	case ActionEnableFastRestore:
 		return p.enableFast
+	case ActionLockSnapshot:
+		return p.lockSnapshot
 	default:
 		return nil
 	}

@@ -112,7 +112,7 @@ func TestQuotas_StandIn_AllPagesRead(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ebs.AccountQuotas{
 		StorageGiB: map[string]int64{"gp3": 51200, "io2": 20480, "io1": 1536}, IOPS: map[string]int64{"io2": 100_000},
-		PendingSnapshots: 77, Snapshots: 100_000, FastRestores: 5,
+		PendingSnapshots: 77, Snapshots: 100_000, FastRestores: 5, CopyRate: 2000 << 20,
 	}, q)
 	a.server.Deny("ListServiceQuotas")
 	_, err = a.Quotas(t.Context())
@@ -281,6 +281,26 @@ func TestStates_Outcome_DecidedForEach(t *testing.T) { //nolint:tparallel // eac
 	} {
 		t.Run(string(state), func(t *testing.T) {
 			require.Equal(t, want, state.Outcome(), state)
+		})
+	}
+}
+
+// With a list of keys, KMS has these, the default one, and what a test has named to it.
+func TestDescribeKey_KeyThatIsNot_NotFound(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t, func(c *ebstest.Config) { c.Keys = []string{"alias/own"} })
+	_, volumes := a.instance(t, 1)
+	require.NoError(t, a.server.Encrypt(volumes[0], "of-a-volume"))
+	a.server.SetKey("set", ebs.Key{State: ebs.KeyEnabled})
+	for key, want := range map[string]failure.Kind{
+		"alias/own": failure.Unknown, "alias/aws/ebs": failure.Unknown, "arn:aws:kms:us-west-2:123456789012:key/default": failure.Unknown,
+		"of-a-volume": failure.Unknown, "set": failure.Unknown, "alias/typo": failure.NotFound,
+	} {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			_, err := a.DescribeKey(t.Context(), key)
+			require.Equal(t, want == failure.Unknown, err == nil, "%v", err)
+			require.Equal(t, want, failure.KindOf(err))
 		})
 	}
 }

@@ -25,6 +25,8 @@ type Config struct {
 	Region   string
 	Endpoint string // custom URL for EC2, STS, Service Quotas and KMS
 	Profile  string // of the shared configuration files
+	// RoleARN is a role to assume, with ExternalID if its trust policy requires one; empty is none.
+	RoleARN, ExternalID string
 
 	// AnswerTimeout is how long one try waits for its answer; 0 is 30 s, and 60 s for Cut.
 	AnswerTimeout time.Duration
@@ -78,6 +80,9 @@ func Open(ctx context.Context, c Config) (*Client, error) {
 			return nil, failure.New(failure.Usage, "find aws region", "", "no region configured: %w", err).
 				WithHint("set --region or AWS_REGION")
 		}
+	}
+	if c.RoleARN != "" {
+		cfg.Credentials = sdkhttp.AssumeRole(cfg, c.Endpoint, c.RoleARN, c.ExternalID)
 	}
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
 		return nil, failure.New(failure.Denied, "find aws credentials", "", "%w", err).

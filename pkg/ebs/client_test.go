@@ -85,6 +85,7 @@ func TestProbe_Refused_DeniedNamesActionAndChangesNothing(t *testing.T) { //noli
 	for action, target := range map[ebs.Action]string{
 		ebs.ActionCreateSnapshots: string(i), ebs.ActionDeleteSnapshot: string(from.ID),
 		ebs.ActionCreateVolume: string(from.ID), ebs.ActionDeleteVolume: string(volumes[0]),
+		ebs.ActionLockSnapshot: string(from.ID),
 	} {
 		t.Run(string(action), func(t *testing.T) {
 			require.NoError(t, a.Probe(t.Context(), action, target, zone), action)

@@ -18,6 +18,7 @@ const (
 	ActionDeleteVolume    Action = "ec2:DeleteVolume"
 	ActionModifyVolume    Action = "ec2:ModifyVolume"
 	ActionCopySnapshot    Action = "ec2:CopySnapshot"
+	ActionLockSnapshot    Action = "ec2:LockSnapshot"
 
 	ActionEnableFastRestore  Action = "ec2:EnableFastSnapshotRestores"
 	ActionDisableFastRestore Action = "ec2:DisableFastSnapshotRestores"
@@ -31,6 +32,7 @@ type AccountQuotas struct {
 	PendingSnapshots int64            // in the account
 	Snapshots        int64            // in the region
 	FastRestores     int64            // snapshots that may be enabled at a time in the region
+	CopyRate         int64            // bytes per second of all copies with a duration from one region into this one
 }
 
 // Usage is the account's current usage of the quotas.

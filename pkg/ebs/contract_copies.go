@@ -26,9 +26,6 @@ type CopyRequest struct {
 	Within time.Duration
 	// Tags are set on the copy, and TagCopiedFrom in addition. No tag of the snapshot is copied.
 	Tags Tags
-	// Before, if not nil, is called right before each CopySnapshot is sent, after all waiting for EC2's rate: its error
-	// ends the call, and nothing is sent.
-	Before func() error `json:"-"`
 }
 
 // Copies copies snapshots into the client's region and account.

@@ -27,9 +27,6 @@ type CutRequest struct {
 	// Attached is what was attached to all instances of the cut a moment ago (Attachments), which spares the first
 	// attempt a query. nil makes Cut describe them itself. Later attempts always describe them again.
 	Attached Attachments `json:"-"`
-	// Before, if not nil, is called right before each CreateSnapshots is sent, after all waiting for EC2's rate: its
-	// error ends the call, and nothing is sent.
-	Before func() error `json:"-"`
 }
 
 // Snapshots makes and reads snapshots. All methods are safe for concurrent use. Describing methods accept any

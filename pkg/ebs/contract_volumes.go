@@ -20,9 +20,6 @@ type VolumeRequest struct {
 	// not.
 	InitializationMiB int64
 	Tags              Tags
-	// Before, if not nil, is called right before each attempt is sent, after all waiting for EC2's rate: its error ends
-	// the call, and nothing is sent.
-	Before func(context.Context) error `json:"-"`
 }
 
 // Volumes makes and reads volumes. The same rules hold as for Snapshots.

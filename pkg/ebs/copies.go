@@ -11,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
 // CopySnapshot asks for a copy of a snapshot in this region and account; see Copies.
@@ -24,11 +25,6 @@ func (c *Client) CopySnapshot(ctx context.Context, req CopyRequest) (cluster.Sna
 	}
 	var id string
 	err = c.call(ctx, op, string(req.Snapshot), func(ctx context.Context) error {
-		if req.Before != nil {
-			if err := req.Before(); err != nil {
-				return err
-			}
-		}
 		out, err := c.ec2.CopySnapshot(ctx, in) // signs a URL for the source's region, which encrypted ones need
 		if err != nil {
 			return err
@@ -88,7 +84,7 @@ func copyInput(op operation, req CopyRequest) (*ec2.CopySnapshotInput, error) {
 		in.Encrypted, in.KmsKeyId = aws.Bool(true), aws.String(req.KMSKey)
 	}
 	if req.Within != 0 {
-		in.CompletionDurationMinutes = aws.Int32(int32(req.Within / time.Minute)) //nolint:gosec // 48 hours at most
+		in.CompletionDurationMinutes = aws.Int32(saturate.To[int32](req.Within / time.Minute))
 	}
 	return in, nil
 }

@@ -1,7 +1,6 @@
 package ebs_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -133,7 +132,6 @@ func TestCopySnapshot_CannotBe_Refused(t *testing.T) { //nolint:tparallel // the
 		found, err := a.DescribeSnapshots(t.Context(), []cluster.SnapshotID{made[0].ID})
 		return err == nil && len(found) == 1
 	})
-	lost := errors.New("the lock is lost")
 	for name, test := range map[string]struct {
 		change func(*ebs.CopyRequest)
 		kind   failure.Kind
@@ -144,9 +142,6 @@ func TestCopySnapshot_CannotBe_Refused(t *testing.T) { //nolint:tparallel // the
 		"no region":     {func(r *ebs.CopyRequest) { r.Region = "" }, failure.Usage},
 		"odd duration":  {func(r *ebs.CopyRequest) { r.Within = 20 * time.Minute }, failure.Usage},
 		"too long":      {func(r *ebs.CopyRequest) { r.Within = 49 * time.Hour }, failure.Usage},
-		"stopped before": {func(r *ebs.CopyRequest) {
-			r.Before = func() error { return failure.Wrap(lost, failure.Conflict, "check lock", "c") }
-		}, failure.Conflict},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := copyRequest(made[0])

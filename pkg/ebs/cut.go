@@ -11,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 )
 
 // cutTimeout is longer than other calls' timeouts: EC2 may take up to a minute under load, and an unanswered attempt
@@ -78,10 +79,8 @@ func (c *Client) cut(
 	if err != nil {
 		return nil, err
 	}
-	if req.Before != nil {
-		if err := req.Before(); err != nil {
-			return nil, err
-		}
+	if err := fenced.Check(ctx); err != nil { // describing the instance may have taken long
+		return nil, err
 	}
 	out, err := c.ec2.CreateSnapshots(ctx, &ec2.CreateSnapshotsInput{
 		InstanceSpecification: spec,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
 const hintCompliance = "a lock in compliance mode can only be made longer, in the same mode"
@@ -17,11 +18,11 @@ const hintCompliance = "a lock in compliance mode can only be made longer, in th
 // LockSnapshot locks a snapshot until at least the given time; see Locker.
 func (c *Client) LockSnapshot(ctx context.Context, req LockRequest) (SnapshotLock, error) {
 	op := operation{
-		verb: "lock snapshot", action: "ec2:LockSnapshot",
+		verb: "lock snapshot", action: ActionLockSnapshot,
 		repeatable: true, queue: c.pace.lockSnapshot, priority: usual,
 		notPermitted: hintCompliance,
 	}
-	id, until := string(req.Snapshot), req.Until.UTC().Truncate(time.Millisecond) // EC2's precision
+	id, until := string(req.Snapshot), req.until()
 	if why := req.refusal(); why != "" {
 		return SnapshotLock{}, failure.New(failure.Usage, op.verb, id, "%s", why)
 	}
@@ -29,14 +30,14 @@ func (c *Client) LockSnapshot(ctx context.Context, req LockRequest) (SnapshotLoc
 	if err != nil {
 		return SnapshotLock{}, err
 	}
-	if enough, err := current.covers(req, until); enough || err != nil {
+	if enough, err := current.Covers(req); enough || err != nil {
 		return current, err
 	}
 	in := &ec2.LockSnapshotInput{
 		SnapshotId: aws.String(id), LockMode: types.LockMode(req.Mode), ExpirationDate: aws.Time(until),
 	}
 	if req.CoolOff > 0 && current.Mode != LockCompliance {
-		in.CoolOffPeriod = aws.Int32(int32(req.CoolOff / time.Hour)) //nolint:gosec // 72 at most
+		in.CoolOffPeriod = aws.Int32(saturate.To[int32](req.CoolOff / time.Hour))
 	}
 	var made SnapshotLock
 	err = c.call(ctx, op, id, func(ctx context.Context) error {
@@ -71,8 +72,13 @@ func (r LockRequest) refusal() string {
 	}
 }
 
-// covers reports whether a lock is all that is asked for. One that the request would weaken is an error.
-func (l SnapshotLock) covers(req LockRequest, until time.Time) (bool, error) {
+// until is when the lock is to expire, in EC2's precision.
+func (r LockRequest) until() time.Time { return r.Until.UTC().Truncate(time.Millisecond) }
+
+// Covers reports whether a lock is all that is asked for; the zero lock is none. One that the request would make weaker
+// or shorter is a Conflict, and one that no date is known of yet is Unready.
+func (l SnapshotLock) Covers(req LockRequest) (bool, error) {
+	until := req.until()
 	if l.Snapshot == "" || !l.Holds() {
 		return false, nil
 	}
@@ -113,7 +119,7 @@ func (c *Client) UnlockSnapshot(ctx context.Context, id cluster.SnapshotID) erro
 	op := operation{
 		verb: "unlock snapshot", action: "ec2:UnlockSnapshot",
 		repeatable: true, queue: c.pace.unlockSnapshot, priority: usual,
-		notPermitted: "a lock in compliance mode can be removed by nobody: wait until it expires",
+		notPermitted: "a lock in compliance mode cannot be removed: wait until it expires",
 	}
 	if id == "" {
 		return failure.New(failure.Usage, op.verb, "", "no snapshot given")

@@ -31,7 +31,8 @@ var (
 const (
 	snapshotsQuota   = "L-309BACF6"
 	fastRestoreQuota = "L-631ECBD3"
-	// pendingQuota is a name: the quota is in the documents, but not in every list, and its code is not known.
+	copyRateQuota    = "L-E137849C" // in MiB/s
+	// pendingQuota is a name: the quota is in the documents, but not in every list, and its code is unknown.
 	pendingQuota = "Pending snapshots"
 	gibPerTiB    = 1024
 	probeGiB     = 4 // the minimum that every type with IOPS takes
@@ -80,6 +81,8 @@ func (q *AccountQuotas) add(code, name string, value *float64) {
 		q.Snapshots = n
 	case code == fastRestoreQuota:
 		q.FastRestores = n
+	case code == copyRateQuota:
+		q.CopyRate = n << 20
 	case strings.HasPrefix(name, pendingQuota):
 		q.PendingSnapshots = n
 	}

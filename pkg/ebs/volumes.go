@@ -35,11 +35,6 @@ func (c *Client) CreateVolume(ctx context.Context, req VolumeRequest) (Volume, e
 	}
 	target := "a volume from " + string(req.Snapshot)
 	err := c.call(ctx, op, target, func(ctx context.Context) error {
-		if req.Before != nil {
-			if err := req.Before(ctx); err != nil {
-				return err
-			}
-		}
 		out, last = c.ec2.CreateVolume(ctx, req.input())
 		lost = lost || (last != nil && classify(last).retry == ambiguous)
 		return last

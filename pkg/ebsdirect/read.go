@@ -13,6 +13,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
 // What the API documents: the blocks in a page, and that the tokens of a page expire after a week.
@@ -179,7 +180,7 @@ func (c *Client) read(ctx context.Context, b Block, into []byte) (Sum, error) {
 		if err != nil {
 			return err
 		}
-		defer out.BlockData.Close() //nolint:errcheck // it was read, or failed
+		defer func() { _ = out.BlockData.Close() }()
 		if n := aws.ToInt32(out.DataLength); n != BlockSize {
 			return fmt.Errorf("%w: %d bytes instead of %d", errDamaged, n, BlockSize)
 		}
@@ -200,4 +201,4 @@ func (c *Client) read(ctx context.Context, b Block, into []byte) (Sum, error) {
 func (b Block) target() string { return fmt.Sprintf("block %d of %s", b.Index, b.Snapshot) }
 
 // index32 is a block's index for the API: the largest volume has fewer than 2^27 blocks.
-func index32(n int64) *int32 { return aws.Int32(int32(n)) } //nolint:gosec // see above
+func index32(n int64) *int32 { return aws.Int32(saturate.To[int32](n)) }

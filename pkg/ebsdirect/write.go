@@ -13,6 +13,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
 // Start implements Target.
@@ -31,7 +32,7 @@ func (c *Client) Start(ctx context.Context, s NewSnapshot) (cluster.SnapshotID, 
 		in.Encrypted = aws.Bool(true)
 	}
 	if s.Timeout > 0 {
-		in.Timeout = aws.Int32(int32(s.Timeout / time.Minute)) //nolint:gosec // AWS allows three days
+		in.Timeout = aws.Int32(saturate.To[int32](s.Timeout / time.Minute))
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Tags)) {
 		in.Tags = append(in.Tags, types.Tag{Key: aws.String(key), Value: aws.String(s.Tags[key])})

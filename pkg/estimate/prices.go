@@ -40,6 +40,7 @@ type Prices struct {
 	Direct struct {
 		List1000 *float64 `toml:"list_1000"`
 		Get1000  *float64 `toml:"get_1000"`
+		Put1000  *float64 `toml:"put_1000"`
 	} `toml:"ebs_direct"`
 	Requests struct {
 		Put1000 *float64 `toml:"put_1000"`
@@ -98,7 +99,7 @@ func parsePrices(body []byte, path string) (*Prices, error) {
 func (p *Prices) all() []*float64 {
 	out := []*float64{
 		p.Snapshot.GBMonth, p.Snapshot.CopyGB, p.FastRestore.Hour, p.Initialization.GB, p.Objects.GBMonth,
-		p.Requests.Put1000, p.Requests.Get1000,
+		p.Direct.List1000, p.Direct.Get1000, p.Direct.Put1000, p.Requests.Put1000, p.Requests.Get1000,
 	}
 	for _, v := range []VolumePrice{p.GP3, p.IO2, p.IO1} {
 		out = append(out, v.GBMonth, v.IOPSMonth, v.MiBMonth)

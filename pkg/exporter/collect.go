@@ -39,6 +39,7 @@ func (x *Exporter) collect(s *fleet.State) *metrics.Set {
 			set.Add("tisnap_lock_info", 1, name, string(o.Run), o.Command, o.Host)
 		}
 	}
+	set.Complete()
 	return set
 }
 

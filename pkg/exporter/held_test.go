@@ -21,12 +21,12 @@ func TestMetrics_ClusterHeld_UntilSomebodyCameAfterTheRun(t *testing.T) {
 	t.Parallel()
 	ended := time.Now().Add(-time.Hour)
 	for name, row := range map[string]struct {
-		acquired, letGo time.Time
-		held            string
+		acquired, released time.Time
+		held               string
 	}{
 		"nobody came":             {acquired: ended.Add(-time.Minute), held: "1"},
-		"released since":          {acquired: ended.Add(-time.Minute), letGo: ended.Add(time.Minute), held: "0"},
-		"released before it":      {acquired: ended.Add(-time.Minute), letGo: ended.Add(-time.Hour), held: "1"},
+		"released since":          {acquired: ended.Add(-time.Minute), released: ended.Add(time.Minute), held: "0"},
+		"released before it":      {acquired: ended.Add(-time.Minute), released: ended.Add(-time.Hour), held: "1"},
 		"another run has been by": {acquired: ended.Add(time.Minute), held: "0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestMetrics_ClusterHeld_UntilSomebodyCameAfterTheRun(t *testing.T) {
 			s := exportertest.New(t.Context(), store)
 			s.Report(r)
 			require.NoError(t, s.Err())
-			body, err := json.Marshal(runlock.Record{Cluster: of, Epoch: 1, Nonce: "n", Released: true, AcquiredAt: row.acquired, ReleasedAt: row.letGo})
+			body, err := json.Marshal(runlock.Record{Cluster: of, Epoch: 1, Nonce: "n", Released: true, AcquiredAt: row.acquired, ReleasedAt: row.released})
 			require.NoError(t, err)
 			_, err = store.Create(t.Context(), manifest.LockKey(of), body)
 			require.NoError(t, err)

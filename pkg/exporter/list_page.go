@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
@@ -117,8 +118,12 @@ func clusterBadge(s *fleet.State, c *fleet.Cluster) g.Node {
 	switch {
 	case c.Held(s.Read) && !c.Live():
 		return badge("held, no live run", "bad")
+	case c.Live() && c.Lock.Record.Silent(s.Read):
+		return badge("lock not renewed", "warn")
 	case c.Live():
 		return badge("running", "warn")
+	case dead(c):
+		return badge("last run died", "bad")
 	case c.RestoredOnly() && failed:
 		return badge("restore failed", "bad")
 	case c.RestoredOnly():
@@ -142,12 +147,20 @@ func newest(s *fleet.State, c *fleet.Cluster) g.Node {
 		backupLink(string(c.Sealed.ID)))
 }
 
+// dead reports whether the process of the last run that had the cluster's lock died.
+func dead(c *fleet.Cluster) bool { return c.Lock != nil && c.Lock.Dead() }
+
+// underWay links the run that works on the cluster, or that died doing so.
 func underWay(c *fleet.Cluster) g.Node {
-	if !c.Live() {
+	state := " running: "
+	switch {
+	case dead(c):
+		state = " died: "
+	case !c.Live():
 		return nil
 	}
 	owner := c.Lock.Record.Owner
-	return h.P(g.Text(short(owner.Command)+" running: "), runLink(string(owner.Run)))
+	return h.P(g.Text(short(owner.Command)+state), runLink(string(owner.Run)))
 }
 
 // table begins with what an emergency asks for: a phone shows the first three columns.
@@ -213,7 +226,7 @@ func restores(s *fleet.State, question string) g.Node {
 	for i := len(s.Runs) - 1; i >= 0 && len(rows) < maxRuns; i-- {
 		r := &s.Runs[i]
 		text := strings.ToLower(fmt.Sprintf("%s %s %s", r.Run, r.Cluster, r.Backup))
-		if r.Operation == report.Backup || r.Operation == report.Archive ||
+		if r.Operation == report.Backup || r.Operation == report.Archive || r.Operation == report.Copy ||
 			!strings.Contains(text, strings.ToLower(strings.TrimSpace(question))) {
 			continue
 		}
@@ -236,19 +249,34 @@ func restores(s *fleet.State, question string) g.Node {
 					column("into", ""), column("backup", ""), column("took", "num"))), h.TBody(rows))))
 }
 
-// failures are the most recent failed runs: they have no backup in the list.
+// failures are the runs that died with their cluster's lock, and the most recent failed ones: the list of backups has
+// none of them.
 func failures(s *fleet.State, question string) g.Node {
 	rows := g.Group{}
-	for i := len(s.Runs) - 1; i >= 0 && len(rows) < maxRuns; i-- {
-		r := &s.Runs[i]
-		text := strings.ToLower(fmt.Sprintf("%s %s %s %s", r.Run, r.Cluster, r.Backup, r.ErrorKind))
-		if r.Outcome == "done" || !strings.Contains(text, strings.ToLower(strings.TrimSpace(question))) {
-			continue
+	add := func(run cluster.RunID, kind string, ended time.Time, of report.Operation, name cluster.Name,
+		backup cluster.BackupID, seconds float64,
+	) {
+		text := strings.ToLower(fmt.Sprintf("%s %s %s %s", run, name, backup, kind))
+		if len(rows) == maxRuns || !strings.Contains(text, strings.ToLower(strings.TrimSpace(question))) {
+			return
 		}
 		rows = append(rows,
-			h.Tr(h.Th(h.Scope("row"), runLink(string(r.Run))), h.Td(badge(r.ErrorKind, "bad")),
-				num(age(r.Finished, s.Read)+" ago"), h.Td(g.Text(short(string(r.Operation)))),
-				h.Td(g.Text(short(r.Cluster.String()))), num(report.Duration(r.Seconds))))
+			h.Tr(h.Th(h.Scope("row"), runLink(string(run))), h.Td(badge(kind, "bad")),
+				num(age(ended, s.Read)+" ago"), h.Td(g.Text(short(string(of)))),
+				h.Td(g.Text(short(name.String()))), num(report.Duration(seconds))))
+	}
+	clusters, _ := s.Ordered(len(s.Clusters))
+	for _, c := range clusters {
+		if dead(c) {
+			r := &c.Lock.Record
+			add(r.Owner.Run, "died", r.RenewedAt, c.Lock.Operation(), c.Name, c.Lock.About.Backup,
+				r.RenewedAt.Sub(r.AcquiredAt).Seconds())
+		}
+	}
+	for i := len(s.Runs) - 1; i >= 0; i-- {
+		if r := &s.Runs[i]; r.Outcome != phase.Done {
+			add(r.Run, r.ErrorKind, r.Finished, r.Operation, r.Cluster, r.Backup, r.Seconds)
+		}
 	}
 	if len(rows) == 0 {
 		return nil

@@ -89,9 +89,11 @@ func TestPage_Live_EndAndExpectation(t *testing.T) {
 		want   []string
 		not    string
 	}{
-		"running": {`{"seq":4,"type":"begin","step":"backup-ts"}`, []string{">running<", "get backup ts"}, "expected"},
+		"running": {`{"seq":4,"type":"begin","step":"backup-ts"}`, []string{">running<", "<dt>phase</dt><dd>get backup ts</dd>", "<dt>step</dt><dd>backup-ts</dd>"}, "expected"},
 		"announced": {`{"seq":4,"type":"result","name":"expected","data":{"model":"published tables","seconds":600,"lowSeconds":500,"highSeconds":700}}`,
 			[]string{">running<", "10m00s", "published tables", "50% of the expected time"}, "longer than expected"},
+		"not AWS": {`{"seq":4,"type":"result","name":"expected","data":{"model":"the published tables","seconds":1468,"lowSeconds":1027,"highSeconds":2055,"notAWS":true}}`,
+			[]string{">running<", "<dt>expected</dt><dd>24m28s (17m07s to 34m15s), by the published tables, a model of AWS: not comparable here</dd>"}, "<dt>ends"},
 		"late": {`{"seq":4,"type":"result","name":"expected","data":{"model":"published tables","seconds":60,"lowSeconds":50,"highSeconds":70}}`,
 			[]string{">running<", "it takes longer than expected"}, "of the expected time"},
 		"done":   {`{"seq":4,"type":"end"}`, []string{">done<"}, "running for"},
@@ -143,6 +145,59 @@ func TestPage_ClustersThatOnlyFailed(t *testing.T) {
 	require.Contains(t, metrics, `cluster="dr/copy"`)
 	require.NotContains(t, metrics, `cluster="tidb/nosuch"`)
 	require.Contains(t, metrics, `cluster="tidb/retired"`, "it has a backup")
+}
+
+// A run whose process died is neither green nor left out: the cluster's card leads to it, and its page says where it ended.
+func TestPage_RunThatDied(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	s := exportertest.New(t.Context(), store)
+	now, copied := time.Now(), cluster.Name{Namespace: "dr", Name: "copy"}
+	s.Lock(copied, "r2", now.Add(-time.Hour), true)
+	s.Journal(copied, "r2", "b", now.Add(-time.Hour), "preflight", "lock", "connect")
+	s.Journal(copied, "r1", "b", now.Add(-3*time.Hour), "preflight", "lock", "connect") // another run has had the lock since
+	require.NoError(t, s.Err())
+	x := exporter.New(store, exporter.Options{})
+	require.NoError(t, x.Refresh(t.Context()))
+	home := get(t, x, "/").Body.String()
+	require.Contains(t, home, "last run died")
+	require.Contains(t, home, `backup died: <a href="/runs/r2"`)
+	require.Contains(t, home, `<th scope="row"><a href="/runs/r2">r2</a></th><td><span class="badge bad">died</span></td>`)
+	require.NotContains(t, get(t, x, "/?q=other").Body.String(), "r2")
+	for path, want := range map[string][]string{
+		"/runs/r2": {"no sign of life since", ">interrupted<"},
+		"/runs/r1": {"backup of dr/copy", ">died<", "tisnap runs abort r1", ">interrupted<", `href="/backups/b"`},
+	} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			w := get(t, x, path)
+			require.Equal(t, http.StatusOK, w.Code)
+			for _, text := range want {
+				require.Contains(t, w.Body.String(), text)
+			}
+		})
+	}
+}
+
+// Nor is one that may have died shown as running.
+func TestPage_LockIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	s := exportertest.New(t.Context(), store)
+	prod, began := cluster.Name{Namespace: "tidb", Name: "prod"}, time.Now().Add(-80*time.Second)
+	s.SilentLock(prod, "r1", began)
+	s.Journal(prod, "r1", "b1", began, "preflight", "lock")
+	require.NoError(t, s.Err())
+	x := exporter.New(store, exporter.Options{})
+	require.NoError(t, x.Refresh(t.Context()))
+	for path, want := range map[string]string{"/": ">lock not renewed<", "/live/r1": ">lock not renewed since "} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			body := get(t, x, path).Body.String()
+			require.Contains(t, body, want)
+			require.NotContains(t, body, `<span class="badge warn">running<`)
+		})
+	}
 }
 
 // No request changes anything, and no other web site can make a browser show or read the page.

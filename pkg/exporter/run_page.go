@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -17,10 +18,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/fleet"
 	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/report/htmlreport"
+	"github.com/tisnap/tisnap/pkg/runs"
 	"github.com/tisnap/tisnap/pkg/underway"
 )
 
@@ -31,18 +34,18 @@ const maxReports = 20
 func (x *Exporter) backupPage(r *http.Request, s *fleet.State) (content, error) {
 	id := cluster.BackupID(r.PathValue("id"))
 	at := slices.IndexFunc(s.Backups, func(e catalog.Entry) bool { return e.ID == id })
-	var runs []*history.Run
+	var made []*history.Run
 	for i := range s.Runs {
 		if s.Runs[i].Backup == id {
-			runs = append(runs, &s.Runs[i])
+			made = append(made, &s.Runs[i])
 		}
 	}
-	if at < 0 && len(runs) == 0 {
+	if at < 0 && len(made) == 0 {
 		return content{}, failure.New(failure.NotFound, "find backup", short(string(id)),
 			"it is not in the storage, or not yet")
 	}
-	slices.SortStableFunc(runs, func(a, b *history.Run) int { return rank(a) - rank(b) })
-	reports, err := x.reports(r.Context(), runs)
+	slices.SortStableFunc(made, func(a, b *history.Run) int { return rank(a) - rank(b) })
+	reports, err := x.reports(r.Context(), made)
 	if err != nil {
 		return content{}, err
 	}
@@ -51,8 +54,8 @@ func (x *Exporter) backupPage(r *http.Request, s *fleet.State) (content, error) 
 		nodes = append(nodes, describe(s, &s.Backups[at]))
 	}
 	nodes = append(nodes, htmlreport.Body(htmlreport.Page{Reports: reports}))
-	if len(runs) > maxReports {
-		nodes = append(nodes, h.P(g.Text(fmt.Sprintf("%d runs of this backup are not shown.", len(runs)-maxReports))))
+	if len(made) > maxReports {
+		nodes = append(nodes, h.P(g.Text(fmt.Sprintf("%d runs of this backup are not shown.", len(made)-maxReports))))
 	}
 	return content{title: "Backup " + short(string(id)), nodes: nodes}, nil
 }
@@ -66,12 +69,12 @@ func rank(r *history.Run) int {
 }
 
 // reports reads the whole reports of runs.
-func (x *Exporter) reports(ctx context.Context, runs []*history.Run) ([]*report.Report, error) {
+func (x *Exporter) reports(ctx context.Context, made []*history.Run) ([]*report.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
-	runs = runs[:min(len(runs), maxReports)]
-	found := make([]*report.Report, len(runs))
-	err := parallel.Each(ctx, maxReports, runs, func(ctx context.Context, i int, run *history.Run) (err error) {
+	made = made[:min(len(made), maxReports)]
+	found := make([]*report.Report, len(made))
+	err := parallel.Each(ctx, maxReports, made, func(ctx context.Context, i int, run *history.Run) (err error) {
 		found[i], err = x.history.Report(ctx, run.Key)
 		if failure.Is(err, failure.NotFound) {
 			return nil // deleted meanwhile
@@ -96,7 +99,7 @@ func describe(s *fleet.State, e *catalog.Entry) g.Node {
 	}
 	nodes := g.Group{h.Dl(h.Class("facts"), out)}
 	if e.Problem != "" {
-		nodes = append(nodes, h.Div(h.Class("problem"), h.Role("note"), g.Text(failure.Line(e.Problem))))
+		nodes = append(nodes, problem(e.Problem))
 	}
 	if s.Owned(e.Run) != nil {
 		nodes = append(nodes, h.P(g.Text("Its run has not ended: "), runLink(string(e.Run))))
@@ -113,22 +116,78 @@ func (x *Exporter) runPage(r *http.Request, s *fleet.State) (content, error) {
 			return content{}, err
 		}
 		return content{title: "Run " + short(string(id)), nodes: []g.Node{
-			h.H1(h.Class("title"),
-				g.Text(fmt.Sprintf("%s of %s", short(string(lock.Operation())), short(lock.Record.Cluster.String())))),
+			heading(lock.Operation(), lock.Record.Cluster),
 			h.Div(h.ID("live"), h.Aria("live", "polite"), h.Data("from", "/live/"+url.PathEscape(string(id))), now),
 			h.Script(h.Src("/live.js"), h.Defer()),
 		}}, nil
 	}
 	run := s.Made(id)
 	if run == nil {
-		return content{}, failure.New(failure.NotFound, "find run", short(string(id)),
-			"it has no report and no lock: it failed in its checks, or has not been read yet")
+		return x.journalPage(r.Context(), id)
 	}
 	reports, err := x.reports(r.Context(), []*history.Run{run})
 	return content{
 		title: "Run " + short(string(id)),
 		nodes: []g.Node{related(s, run), htmlreport.Body(htmlreport.Page{Reports: reports})},
 	}, err
+}
+
+// journalPage shows a run without a report and a lock by its journal: it died, or could not store its report.
+func (x *Exporter) journalPage(ctx context.Context, id cluster.RunID) (content, error) {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	var r *runs.Run
+	err := manifest.CheckID(cluster.BackupID(id))
+	if err == nil {
+		r, err = runs.Read(ctx, x.store, id)
+	}
+	if failure.Is(err, failure.Usage) || failure.Is(err, failure.NotFound) {
+		err = failure.New(failure.NotFound, "find run", short(string(id)),
+			"it has no report, lock or journal: it failed in its checks, or has not been read yet")
+	}
+	if err != nil {
+		return content{}, err
+	}
+	status := badge(string(r.State), "warn")
+	switch r.State {
+	case runs.Unfinished:
+		status = badge("died", "bad")
+	case runs.Failed:
+		status = badge("failed", "bad")
+	case runs.Done:
+		status = badge("done", "good")
+	case runs.Running, runs.Damaged:
+	}
+	facts := g.Group{}
+	add := func(term string, value g.Node) { facts = append(facts, h.Div(h.Dt(g.Text(term)), h.Dd(value))) }
+	add("run", g.Text(short(string(id))))
+	add("backup", backupLink(string(r.Backup)))
+	add("started", g.Text(when(r.Started)))
+	add("last record", g.Text(when(r.Last)))
+	nodes := []g.Node{
+		heading(report.Operation(r.Operation), r.Cluster), h.P(status), h.Dl(h.Class("facts"), facts),
+	}
+	switch {
+	case r.State == runs.Unfinished:
+		nodes = append(nodes, problem(fmt.Sprintf("Its process died. Resume it with the command that started it and "+
+			"--run-id %s, or undo it: tisnap runs abort %s", id, id)))
+	case r.Error != "":
+		nodes = append(nodes, problem(r.Error))
+	}
+	now, alive := r.Last, r.State == runs.Running // since the storage was read
+	if alive {
+		now = time.Now()
+	}
+	nodes = append(nodes, stepTable(report.Operation(r.Operation), r.History.Records, r.Started, now, alive))
+	return content{title: "Run " + short(string(id)), nodes: nodes}, nil
+}
+
+func heading(of report.Operation, name cluster.Name) g.Node {
+	return h.H1(h.Class("title"), g.Text(fmt.Sprintf("%s of %s", short(string(of)), short(name.String()))))
+}
+
+func problem(text string) g.Node {
+	return h.Div(h.Class("problem"), h.Role("note"), g.Text(failure.Line(text)))
 }
 
 // related links a run with its backup and with the backup's other runs: the one that made it, those that restored it.
@@ -186,41 +245,57 @@ func progress(lock *fleet.Lock, records []phase.Record, now time.Time) g.Node {
 		}
 		add("ran for", age(lock.Record.AcquiredAt, now))
 	case !lock.Alive:
-		status = badge("no sign of life since "+when(lock.Record.RenewedAt), "bad")
+		now = lock.Record.RenewedAt
+		status = badge("no sign of life since "+when(now), "bad")
 	default:
+		if lock.Record.Silent(now) {
+			status = badge("lock not renewed since "+when(lock.Record.RenewedAt), "warn")
+		}
 		add("running for", age(lock.Record.AcquiredAt, now))
 		if len(records) > 0 {
-			p := underway.Of(lock.About.Operation, records, "", records[0].Time, now)
-			for _, f := range outlook(&p) {
-				add(f[0], f[1])
+			step := currentStep(records)
+			p := underway.Of(lock.About.Operation, records, step, records[0].Time, now)
+			add("phase", cmp.Or(p.Phase, "-"))
+			add("step", cmp.Or(step, "-"))
+			for _, f := range outlook(&p) { // sentences, in which no part is cut out
+				facts = append(facts, h.Div(h.Dt(g.Text(f[0])), h.Dd(g.Text(failure.Line(f[1])))))
 			}
 		}
 	}
-	phases, rows := underway.Phases(journal.Operation(lock.Operation())), g.Group{}
+	return g.Group{
+		h.P(status), h.Dl(h.Class("facts"), facts),
+		stepTable(lock.Operation(), records, lock.Record.AcquiredAt, now, lock.Alive),
+	}
+}
+
+// stepTable shows the steps of a run that began then, up to now, or to its last sign of life.
+func stepTable(of report.Operation, records []phase.Record, began, now time.Time, alive bool) g.Node {
+	phases, rows := underway.Phases(journal.Operation(of)), g.Group{}
 	all := steps(records)
 	failed := slices.ContainsFunc(all, func(s stepState) bool { return s.err != "" })
 	for _, s := range all {
 		end, class := s.end, ""
-		if end.IsZero() {
+		switch {
+		case end.IsZero() && alive:
 			end, class = now, "now"
+		case end.IsZero():
+			end, s.outcome = now, "interrupted"
 		}
 		rows = append(rows,
 			h.Tr(h.Class(class), h.Td(g.Text(phases[s.name])), h.Th(h.Scope("row"), g.Text(short(s.name))),
 				h.Td(stepBadge(s.outcome)),
-				num("+"+report.Duration(max(0, s.begin.Sub(lock.Record.AcquiredAt).Seconds()))),
-				num(report.Duration(end.Sub(s.begin).Seconds())), g.If(failed, h.Td(h.Class("why"), g.Text(s.err)))))
+				num("+"+report.Duration(max(0, s.begin.Sub(began).Seconds()))),
+				num(report.Duration(end.Sub(s.begin).Seconds())),
+				g.If(failed, h.Td(h.Class("why"), g.Text(failure.Line(s.err))))))
 	}
-	return g.Group{
-		h.P(status), h.Dl(h.Class("facts"), facts),
-		scroll("Steps of the run",
-			h.Table(h.Class("steps"),
-				h.THead(
-					h.Tr(column("phase", ""), column("step", ""), column("state", ""), column("began", "num"),
-						column("took", "num"), g.If(failed, column("why", "")))), h.TBody(rows))),
-	}
+	return scroll("Steps of the run",
+		h.Table(h.Class("steps"),
+			h.THead(
+				h.Tr(column("phase", ""), column("step", ""), column("state", ""), column("began", "num"),
+					column("took", "num"), g.If(failed, column("why", "")))), h.TBody(rows)))
 }
 
 func stepBadge(outcome string) g.Node {
-	class := map[string]string{"done": "good", "failed": "bad", "undo failed": "bad"}[outcome]
+	class := map[string]string{"done": "good", "failed": "bad", "undo failed": "bad", "interrupted": "bad"}[outcome]
 	return badge(outcome, class)
 }

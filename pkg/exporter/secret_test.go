@@ -16,7 +16,7 @@ import (
 )
 
 // Nothing that the exporter serves, nor its error about a storage that does not answer, has the storage's credentials.
-func TestExporter_CredentialsOfTheStorage_AreNowhere(t *testing.T) { //nolint:paralleltest // it sets the environment
+func TestExporter_CredentialsOfTheStorage_AreNowhere(t *testing.T) {
 	secrets := []string{"AKIAHIDDENHIDDEN1234", "hidden-secret-key", "hidden-session-token"}
 	for i, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
 		t.Setenv(name, secrets[i])

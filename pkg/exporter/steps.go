@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -41,6 +42,16 @@ func outlook(p *underway.Progress) (facts [][2]string) {
 	return append(facts,
 		[2]string{"elapsed", report.Percent(min(p.Seconds/e.Seconds, 0.99)) + " of the expected time"},
 		[2]string{"ends", "about " + when(*p.ETA)})
+}
+
+// currentStep is the last one that began and has not ended; "" between two.
+func currentStep(records []phase.Record) string {
+	for _, s := range slices.Backward(steps(records)) {
+		if s.end.IsZero() {
+			return s.name
+		}
+	}
+	return ""
 }
 
 // steps returns the steps that began, in order; a step that is repeated or undone has a row for each time.

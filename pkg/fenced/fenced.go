@@ -13,12 +13,21 @@ import (
 type key struct{}
 
 // With makes ask decide about each call under ctx that may change something: its error refuses the call. It should
-// normally answer at once, and may be called concurrently. nil refuses nothing.
+// normally answer at once, and may be called concurrently. What ctx asks already is asked first. nil refuses nothing.
 func With(ctx context.Context, ask func(context.Context) error) context.Context {
 	if ask == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, key{}, ask)
+	both := ask
+	if before, ok := ctx.Value(key{}).(func(context.Context) error); ok {
+		both = func(ctx context.Context) error {
+			if err := before(ctx); err != nil {
+				return err
+			}
+			return ask(ctx)
+		}
+	}
+	return context.WithValue(ctx, key{}, both)
 }
 
 // Check must precede each call that may change something: after an error the call must not be sent.

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/history"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 )
@@ -19,11 +21,11 @@ const gib = 1 << 30
 type Cluster struct {
 	Name cluster.Name
 	Lock *Lock // nil if it has none
-	// Archiving is the lock of its archives; nil if it has none.
-	Archiving *Lock
-	States    map[catalog.State]int
-	Sealed    *catalog.Entry                      // the sealed backup with the newest backup ts; nil without one
-	Runs      map[report.Operation][]*history.Run // that ended, the oldest first
+	// Beside are the locks of its archives and copies, as far as it has them.
+	Beside map[journal.Operation]*Lock
+	States map[catalog.State]int
+	Sealed *catalog.Entry                      // the sealed backup with the newest backup ts; nil without one
+	Runs   map[report.Operation][]*history.Run // that ended, the oldest first
 	// Restored is the newest restore of a backup of this cluster that was done, into any cluster; nil without one.
 	Restored *history.Run
 
@@ -36,8 +38,11 @@ type Cluster struct {
 
 // Operations are those whose runs are counted.
 func Operations() []report.Operation {
-	return []report.Operation{report.Backup, report.Restore, report.Resolve, report.Archive}
+	return []report.Operation{report.Backup, report.Restore, report.Resolve, report.Archive, report.Copy}
 }
+
+// beside are the operations that leave all clusters alone.
+func beside() []report.Operation { return []report.Operation{report.Archive, report.Copy} }
 
 func (c *Cluster) addBackup(e *catalog.Entry) {
 	c.States[e.State]++
@@ -55,7 +60,11 @@ func (c *Cluster) addBackup(e *catalog.Entry) {
 
 // locks are those that it has.
 func (c *Cluster) locks() []*Lock {
-	return slices.DeleteFunc([]*Lock{c.Lock, c.Archiving}, func(l *Lock) bool { return l == nil })
+	all := slices.Collect(maps.Values(c.Beside))
+	if c.Lock != nil {
+		all = append(all, c.Lock)
+	}
+	return all
 }
 
 // Last returns the last run of these operations that ended; nil without one.

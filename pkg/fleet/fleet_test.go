@@ -193,7 +193,8 @@ func TestRead_CannotBeDecoded_IsNamed(t *testing.T) {
 		[]string{manifest.LockKey(lost), manifest.ReportKey("b0", "r0"), manifest.JournalKey("r1", 3)}, state.Unreadable)
 }
 
-// A cluster is archived while it is backed up: its archives' lock is its second one, and no cluster of its own.
+// A cluster's backups are archived and copied while it is backed up: the locks of that are its own, and no clusters. A lease
+// is of a run in another storage.
 func TestRead_LockOfArchives_IsTheClusters(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -203,15 +204,19 @@ func TestRead_LockOfArchives_IsTheClusters(t *testing.T) {
 			s.Lock(prod, "run-of-backup", now.Add(-time.Minute), false)
 			about := journal.About{Operation: journal.Archive, Cluster: prod}
 			s.Lock(about.Lock(), "run-of-archive", now.Add(-time.Hour), dead)
+			about.Operation = journal.Copy
+			s.Lock(about.Lock(), "run-of-copy", now.Add(-time.Hour), dead)
+			s.Lock(journal.UseLock(prod, "elsewhere"), "run-elsewhere", now.Add(-time.Hour), dead)
 		})
 	}
 	s := locks(false)
 	require.Len(t, s.Clusters, 1)
 	c := s.Clusters[prod]
 	require.EqualValues(t, "run-of-backup", c.Lock.Record.Owner.Run)
-	require.EqualValues(t, "run-of-archive", c.Archiving.Record.Owner.Run)
+	require.EqualValues(t, "run-of-archive", c.Beside[journal.Archive].Record.Owner.Run)
 	require.True(t, c.Live())
-	require.Same(t, c.Archiving, s.Owned("run-of-archive"))
+	require.Same(t, c.Beside[journal.Archive], s.Owned("run-of-archive"))
+	require.Same(t, c.Beside[journal.Copy], s.Owned("run-of-copy"))
 	require.Same(t, c.Lock, s.Owned("run-of-backup"))
 	require.True(t, locks(true).Clusters[prod].Live(), "the backup lives")
 }

@@ -56,9 +56,8 @@ const (
 
 // outcome is that of a run without an end; "" for one that ended, even if it could not free the lock.
 func (l *Lock) outcome() string {
-	ended := len(l.Records) > 0 && l.Records[len(l.Records)-1].Type == phase.RecordEnd
 	switch {
-	case l.Record.Released || ended || !slices.Contains(Operations(), l.Operation()):
+	case l.Record.Released || journal.ReadFacts(l.Records).Ended || !slices.Contains(Operations(), l.Operation()):
 		return ""
 	case l.Alive:
 		return running

@@ -47,8 +47,11 @@ func newState(now time.Time, read *history.State, locks map[cluster.Name]*Lock, 
 		s.addRun(&s.Runs[i], sources)
 	}
 	for name, lock := range locks {
-		if of, archive := journal.ArchiveOf(name); archive {
-			s.cluster(of).Archiving = lock
+		if journal.IsUse(name) { // of a run in another storage
+			continue
+		}
+		if of, by, beside := journal.Beside(name); beside {
+			s.cluster(of).Beside[by] = lock
 			continue
 		}
 		s.cluster(name).Lock = lock
@@ -75,7 +78,7 @@ func (s *State) addRun(r *history.Run, sources map[cluster.BackupID]cluster.Name
 		return
 	}
 	name, known := sources[r.Backup]
-	if !known || r.Operation == report.Archive || r.Outcome != phase.Done {
+	if !known || slices.Contains(beside(), r.Operation) || r.Outcome != phase.Done {
 		return
 	}
 	if of := s.cluster(name); of.Restored == nil || r.Finished.After(of.Restored.Finished) {
@@ -89,7 +92,10 @@ const quietAge = 30 * 24 * time.Hour
 func (s *State) cluster(name cluster.Name) *Cluster {
 	c := s.Clusters[name]
 	if c == nil {
-		c = &Cluster{Name: name, States: map[catalog.State]int{}, Runs: map[report.Operation][]*history.Run{}}
+		c = &Cluster{
+			Name: name, Beside: map[journal.Operation]*Lock{}, States: map[catalog.State]int{},
+			Runs: map[report.Operation][]*history.Run{},
+		}
 		s.Clusters[name] = c
 	}
 	return c

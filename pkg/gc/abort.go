@@ -16,7 +16,7 @@ type AbortOptions struct {
 	DryRun bool
 }
 
-// Abort removes everything that a dead or failed restore left: its TidbCluster, claims and persistent volumes, its EBS
+// Abort removes everything that a dead or failed restore left: its cluster, claims and persistent volumes, its EBS
 // volumes, and the fast snapshot restores that it enabled. It returns a Conflict, and deletes nothing, while the run is
 // alive, while another run has the cluster, or if the cluster may serve. It is safe to repeat.
 func Abort(ctx context.Context, d Deps, o AbortOptions) (*Report, error) {
@@ -40,7 +40,8 @@ func Abort(ctx context.Context, d Deps, o AbortOptions) (*Report, error) {
 	case r.Served, r.Ended && r.Error == "":
 		return report, failure.New(failure.Conflict, "abort restore", string(o.Run),
 			"cluster %s served: it may hold newer data", r.Cluster).
-			WithHint("delete the cluster by hand if it is not needed: kubectl delete tidbcluster")
+			WithHint("delete the cluster by hand if it is not needed: kubectl -n %s delete tidbcluster %s (with TiDB "+
+				"Operator 2.x clusters.core.pingcap.com)", r.Cluster.Namespace, r.Cluster.Name)
 	}
 	if err := sameKubernetes(ctx, d, r); err != nil {
 		return report, err

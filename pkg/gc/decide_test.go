@@ -32,8 +32,8 @@ var (
 )
 
 // dead is a world in which run r of backup b died long ago, and with it a restore v that bound its volumes.
-func dead() *judge {
-	return &judge{
+func dead() *decider {
+	return &decider{
 		olderThan: time.Hour,
 		world: world{
 			now:     now,
@@ -65,36 +65,36 @@ func deadLockOf(id cluster.RunID, until time.Time) runlock.Finding {
 func TestSnapshot_EachDoubt_KeepsIt(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
-		change func(*judge)
+		change func(*decider)
 		want   Action
 	}{
-		"its run died":                {func(*judge) {}, ActionDelete},
-		"its run failed":              {func(j *judge) { j.runs["r"].Ended, j.runs["r"].Error = true, "no" }, ActionDelete},
-		"sealed without it":           {func(j *judge) { j.backups["b"] = catalog.Entry{ID: "b", Run: "r", State: catalog.StateSealed} }, ActionDelete},
-		"its backup was removed":      {func(j *judge) { delete(j.backups, "b") }, ActionDelete},
-		"its backup is being removed": {func(j *judge) { j.backups["b"] = catalog.Entry{ID: "b", State: catalog.StateRemoving} }, ActionDelete},
-		"the lock is another's":       {func(j *judge) { j.locks[prod] = lockOf("x", now.Add(time.Hour)) }, ActionDelete},
-		"the lock has expired":        {func(j *judge) { j.locks[prod] = lockOf("r", now.Add(-10*time.Minute)) }, ActionDelete},
-		"the lock is alive":           {func(j *judge) { j.locks[prod] = lockOf("r", now.Add(time.Minute)) }, ActionInUse},
-		"watched, and not renewed":    {func(j *judge) { j.locks[prod] = deadLockOf("r", now.Add(time.Minute)) }, ActionDelete},
-		"alive by another clock":      {func(j *judge) { j.locks[prod] = lockOf("r", now.Add(-20*time.Second)) }, ActionInUse},
-		"the lock cannot be read":     {func(j *judge) { j.unread[prod] = errors.New("garbage") }, ActionKeep},
-		"a sealed manifest names it":  {func(j *judge) { j.named["snap-1"] = "b" }, ActionInUse},
-		"another's manifest names it": {func(j *judge) { j.named["snap-1"] = "other" }, ActionInUse},
-		"too young":                   {func(j *judge) { j.runs["r"].Last = now.Add(-59 * time.Minute) }, ActionKeep},
-		"locked":                      {func(j *judge) { j.locked["snap-1"] = ebs.SnapshotLock{Snapshot: "snap-1", Mode: "governance"} }, ActionKeep},
-		"its lock has expired":        {func(j *judge) { j.locked["snap-1"] = ebs.SnapshotLock{Snapshot: "snap-1", Mode: "expired"} }, ActionDelete},
-		"locked, and being removed": {func(j *judge) {
+		"its run died":                {func(*decider) {}, ActionDelete},
+		"its run failed":              {func(j *decider) { j.runs["r"].Ended, j.runs["r"].Error = true, "no" }, ActionDelete},
+		"sealed without it":           {func(j *decider) { j.backups["b"] = catalog.Entry{ID: "b", Run: "r", State: catalog.StateSealed} }, ActionDelete},
+		"its backup was removed":      {func(j *decider) { delete(j.backups, "b") }, ActionDelete},
+		"its backup is being removed": {func(j *decider) { j.backups["b"] = catalog.Entry{ID: "b", State: catalog.StateRemoving} }, ActionDelete},
+		"the lock is another's":       {func(j *decider) { j.locks[prod] = lockOf("x", now.Add(time.Hour)) }, ActionDelete},
+		"the lock has expired":        {func(j *decider) { j.locks[prod] = lockOf("r", now.Add(-10*time.Minute)) }, ActionDelete},
+		"the lock is alive":           {func(j *decider) { j.locks[prod] = lockOf("r", now.Add(time.Minute)) }, ActionInUse},
+		"watched, and not renewed":    {func(j *decider) { j.locks[prod] = deadLockOf("r", now.Add(time.Minute)) }, ActionDelete},
+		"alive by another clock":      {func(j *decider) { j.locks[prod] = lockOf("r", now.Add(-20*time.Second)) }, ActionInUse},
+		"the lock cannot be read":     {func(j *decider) { j.unread[prod] = errors.New("garbage") }, ActionKeep},
+		"a sealed manifest names it":  {func(j *decider) { j.named["snap-1"] = "b" }, ActionInUse},
+		"another's manifest names it": {func(j *decider) { j.named["snap-1"] = "other" }, ActionInUse},
+		"too young":                   {func(j *decider) { j.runs["r"].Last = now.Add(-59 * time.Minute) }, ActionKeep},
+		"locked":                      {func(j *decider) { j.locked["snap-1"] = ebs.SnapshotLock{Snapshot: "snap-1", Mode: "governance"} }, ActionKeep},
+		"its lock has expired":        {func(j *decider) { j.locked["snap-1"] = ebs.SnapshotLock{Snapshot: "snap-1", Mode: "expired"} }, ActionDelete},
+		"locked, and being removed": {func(j *decider) {
 			j.backups["b"] = catalog.Entry{State: catalog.StateRemoving}
 			j.locked["snap-1"] = ebs.SnapshotLock{Mode: "compliance"}
 		}, ActionKeep},
-		"its backup is damaged":           {func(j *judge) { j.broken["b"] = "truncated" }, ActionKeep},
-		"its journal is damaged":          {func(j *judge) { delete(j.runs, "r"); j.doubts["r"] = errors.New("gap") }, ActionKeep},
-		"its journal was not read":        {func(j *judge) { delete(j.runs, "r") }, ActionKeep},
-		"its journal is of another one":   {func(j *judge) { j.runs["r"].Backup = "c" }, ActionKeep},
-		"its journal is of a restore":     {func(j *judge) { j.runs["r"].Operation = journal.Restore }, ActionKeep},
-		"the backup is of another run":    {func(j *judge) { j.backups["b"] = catalog.Entry{ID: "b", Run: "x", State: catalog.StateUnsealed} }, ActionKeep},
-		"sealed by another run, its name": {func(j *judge) { j.backups["b"] = catalog.Entry{ID: "b", Run: "x", State: catalog.StateSealed} }, ActionKeep},
+		"its backup is damaged":           {func(j *decider) { j.broken["b"] = "truncated" }, ActionKeep},
+		"its journal is damaged":          {func(j *decider) { delete(j.runs, "r"); j.doubts["r"] = errors.New("gap") }, ActionKeep},
+		"its journal was not read":        {func(j *decider) { delete(j.runs, "r") }, ActionKeep},
+		"its journal is of another one":   {func(j *decider) { j.runs["r"].Backup = "c" }, ActionKeep},
+		"its journal is of a restore":     {func(j *decider) { j.runs["r"].Operation = journal.Restore }, ActionKeep},
+		"the backup is of another run":    {func(j *decider) { j.backups["b"] = catalog.Entry{ID: "b", Run: "x", State: catalog.StateUnsealed} }, ActionKeep},
+		"sealed by another run, its name": {func(j *decider) { j.backups["b"] = catalog.Entry{ID: "b", Run: "x", State: catalog.StateSealed} }, ActionKeep},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -113,42 +113,79 @@ func TestSnapshot_EachDoubt_KeepsIt(t *testing.T) {
 	require.False(t, ours, "another storage's")
 }
 
+// A snapshot that a restore made of an archive is the restore's alone, whatever becomes of the backup of that name.
+func TestSnapshot_OfAnArchive_GoesWhenItsRestoreIsOver(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		change func(*decider)
+		want   Action
+	}{
+		"its run died":          {func(*decider) {}, ActionDelete},
+		"its run ended":         {func(j *decider) { j.runs["v"].Ended, j.runs["v"].Served = true, true }, ActionDelete},
+		"its backup is damaged": {func(j *decider) { j.broken["b"] = "truncated" }, ActionDelete},
+		"the lock is alive":     {func(j *decider) { j.locks[prod] = lockOf("v", now.Add(time.Minute)) }, ActionInUse},
+		"alive, its backup goes": {func(j *decider) {
+			j.backups["b"] = catalog.Entry{State: catalog.StateRemoving}
+			j.locks[prod] = lockOf("v", now.Add(time.Minute))
+		}, ActionInUse},
+		"too young":                  {func(j *decider) { j.runs["v"].Last = now.Add(-59 * time.Minute) }, ActionKeep},
+		"locked":                     {func(j *decider) { j.locked["snap-1"] = ebs.SnapshotLock{Snapshot: "snap-1", Mode: "governance"} }, ActionKeep},
+		"its run failed, and keeps":  {func(j *decider) { j.runs["v"].Ended, j.runs["v"].Error, j.runs["v"].Keep = true, "no", true }, ActionKeep},
+		"kept no more":               {func(j *decider) { j.runs["v"].Keep, j.kept = true, true }, ActionDelete},
+		"its journal was not read":   {func(j *decider) { delete(j.runs, "v") }, ActionKeep},
+		"its journal is of a backup": {func(j *decider) { j.runs["v"].Operation = journal.Backup }, ActionKeep},
+		"its journal is of another":  {func(j *decider) { j.runs["v"].Cluster.Name = "other" }, ActionKeep},
+		"a sealed manifest names it": {func(j *decider) { j.named["snap-1"] = "b" }, ActionInUse},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := dead()
+			row.change(j)
+			got, ours := j.snapshot(ebs.Snapshot{ID: "snap-1", Tags: ebs.Tags{
+				ebs.TagRun: "v", ebs.TagBackup: "b", ebs.TagCluster: prod.String(), ebs.TagArchive: "b-1",
+			}})
+			require.True(t, ours)
+			require.Equal(t, row.want, got.Action, got.Reason)
+		})
+	}
+}
+
 // resolved adds a resolve of the cluster that succeeded.
-func (j *judge) resolved() {
+func (j *decider) resolved() {
 	j.runs["s"] = &run{ID: "s", About: journal.About{Operation: journal.Resolve, Cluster: prod, Backup: "b"}, Last: now.Add(-2 * time.Hour), Ended: true}
 }
 
 func TestVolume_EachDoubt_KeepsIt(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
-		change func(*judge, *ebs.Volume)
+		change func(*decider, *ebs.Volume)
 		want   Action
 	}{
-		"its run died":             {func(*judge, *ebs.Volume) {}, ActionDelete},
-		"in error":                 {func(_ *judge, v *ebs.Volume) { v.State = ebs.VolumeError }, ActionDelete},
-		"attached":                 {func(_ *judge, v *ebs.Volume) { v.Instance = "i-1" }, ActionInUse},
-		"in use":                   {func(_ *judge, v *ebs.Volume) { v.State = ebs.VolumeInUse }, ActionInUse},
-		"the lock is alive":        {func(j *judge, _ *ebs.Volume) { j.locks[prod] = lockOf("v", now.Add(time.Minute)) }, ActionInUse},
-		"too young":                {func(j *judge, _ *ebs.Volume) { j.runs["v"].Last = now }, ActionKeep},
-		"its cluster served":       {func(j *judge, _ *ebs.Volume) { j.runs["v"].Served = true }, ActionKeep},
-		"its restore succeeded":    {func(j *judge, _ *ebs.Volume) { j.runs["v"].Ended = true }, ActionKeep},
-		"keep on failure":          {func(j *judge, _ *ebs.Volume) { j.runs["v"].Keep = true }, ActionKeep},
-		"keep on failure, --kept":  {func(j *judge, _ *ebs.Volume) { j.runs["v"].Keep, j.kept = true, true }, ActionDelete},
-		"a PV names it":            {func(j *judge, _ *ebs.Volume) { j.handles["vol-1"] = "pv" }, ActionKeep},
-		"PVs are not known":        {func(j *judge, _ *ebs.Volume) { j.noHandles = errors.New("no kubeconfig") }, ActionKeep},
-		"bound elsewhere":          {func(j *judge, _ *ebs.Volume) { j.kubernetesUID = "uid-2" }, ActionKeep}, // the URL is the same
-		"bound by another URL":     {func(j *judge, _ *ebs.Volume) { j.kubernetes = "https://alias" }, ActionDelete},
-		"bound nobody knows where": {func(j *judge, _ *ebs.Volume) { j.runs["v"].KubernetesUID = "" }, ActionKeep}, // an old journal
-		"never bound":              {func(j *judge, _ *ebs.Volume) { j.kubernetesUID, j.runs["v"].Bound = "uid-2", false }, ActionDelete},
-		"a resolve finished it":    {func(j *judge, _ *ebs.Volume) { j.resolved() }, ActionKeep},
-		"a resolve has it": {func(j *judge, _ *ebs.Volume) {
+		"its run died":             {func(*decider, *ebs.Volume) {}, ActionDelete},
+		"in error":                 {func(_ *decider, v *ebs.Volume) { v.State = ebs.VolumeError }, ActionDelete},
+		"attached":                 {func(_ *decider, v *ebs.Volume) { v.Instance = "i-1" }, ActionInUse},
+		"in use":                   {func(_ *decider, v *ebs.Volume) { v.State = ebs.VolumeInUse }, ActionInUse},
+		"the lock is alive":        {func(j *decider, _ *ebs.Volume) { j.locks[prod] = lockOf("v", now.Add(time.Minute)) }, ActionInUse},
+		"too young":                {func(j *decider, _ *ebs.Volume) { j.runs["v"].Last = now }, ActionKeep},
+		"its cluster served":       {func(j *decider, _ *ebs.Volume) { j.runs["v"].Served = true }, ActionKeep},
+		"its restore succeeded":    {func(j *decider, _ *ebs.Volume) { j.runs["v"].Ended = true }, ActionKeep},
+		"keep on failure":          {func(j *decider, _ *ebs.Volume) { j.runs["v"].Keep = true }, ActionKeep},
+		"keep on failure, --kept":  {func(j *decider, _ *ebs.Volume) { j.runs["v"].Keep, j.kept = true, true }, ActionDelete},
+		"a PV names it":            {func(j *decider, _ *ebs.Volume) { j.handles["vol-1"] = "pv" }, ActionKeep},
+		"PVs are unknown":          {func(j *decider, _ *ebs.Volume) { j.noHandles = errors.New("no kubeconfig") }, ActionKeep},
+		"bound elsewhere":          {func(j *decider, _ *ebs.Volume) { j.kubernetesUID = "uid-2" }, ActionKeep}, // the URL is the same
+		"bound by another URL":     {func(j *decider, _ *ebs.Volume) { j.kubernetes = "https://alias" }, ActionDelete},
+		"bound nobody knows where": {func(j *decider, _ *ebs.Volume) { j.runs["v"].KubernetesUID = "" }, ActionKeep}, // an old journal
+		"never bound":              {func(j *decider, _ *ebs.Volume) { j.kubernetesUID, j.runs["v"].Bound = "uid-2", false }, ActionDelete},
+		"a resolve finished it":    {func(j *decider, _ *ebs.Volume) { j.resolved() }, ActionKeep},
+		"a resolve has it": {func(j *decider, _ *ebs.Volume) {
 			j.resolved()
 			j.locks[prod] = lockOf("s", now.Add(time.Minute))
 		}, ActionInUse},
-		"never bound, and a resolve finished the next restore": {func(j *judge, _ *ebs.Volume) { j.runs["v"].Bound = false; j.resolved() }, ActionDelete},
-		"its journal is damaged":                               {func(j *judge, _ *ebs.Volume) { delete(j.runs, "v"); j.doubts["v"] = errors.New("gap") }, ActionKeep},
-		"of another cluster":                                   {func(j *judge, _ *ebs.Volume) { j.runs["v"].Cluster.Name = "x" }, ActionKeep},
-		"of a backup":                                          {func(j *judge, _ *ebs.Volume) { j.runs["v"].Operation = journal.Backup }, ActionKeep},
+		"never bound, and a resolve finished the next restore": {func(j *decider, _ *ebs.Volume) { j.runs["v"].Bound = false; j.resolved() }, ActionDelete},
+		"its journal is damaged":                               {func(j *decider, _ *ebs.Volume) { delete(j.runs, "v"); j.doubts["v"] = errors.New("gap") }, ActionKeep},
+		"of another cluster":                                   {func(j *decider, _ *ebs.Volume) { j.runs["v"].Cluster.Name = "x" }, ActionKeep},
+		"of a backup":                                          {func(j *decider, _ *ebs.Volume) { j.runs["v"].Operation = journal.Backup }, ActionKeep},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,7 +208,7 @@ func TestFastRestores_OnlyThoseOfDeadRuns_AreEnded(t *testing.T) {
 	t.Parallel()
 	pair := ebs.FastRestore{Snapshot: "snap-1", Zone: "a", State: ebs.FastRestoreEnabled}
 	j := dead()
-	require.Empty(t, j.fastRestores([]ebs.FastRestore{pair}), "somebody else's")
+	require.Empty(t, j.fastRestores([]ebs.FastRestore{pair}), "someone else's")
 	j.runs["v"].Fast = journal.FastRestore{Snapshots: []cluster.SnapshotID{"snap-1"}, Zones: []cluster.Zone{"a"}}
 	got := j.fastRestores([]ebs.FastRestore{pair, {Snapshot: "snap-1", Zone: "b", State: ebs.FastRestoreEnabled}, {Snapshot: "snap-1", Zone: "a", State: ebs.FastRestoreDisabled}})
 	require.Len(t, got, 1)
@@ -186,7 +223,7 @@ func TestReadRun_WhatItDoesNotUnderstand_IsCorrupt(t *testing.T) {
 		return phase.Record{Type: phase.RecordRun, Data: json.RawMessage(text)}
 	}
 	for name, records := range map[string][]phase.Record{
-		"empty": nil, "no head": {{Type: phase.RecordBegin}}, "garbage": {about(`[`)}, "a newer operation": {about(`{"operation":"copy"}`)},
+		"empty": nil, "no head": {{Type: phase.RecordBegin}}, "garbage": {about(`[`)}, "a newer operation": {about(`{"operation":"drill"}`)},
 		"garbage in an intent": {about(`{"operation":"restore"}`), {Type: phase.RecordIntent, Name: journal.IntentFastRestore, Data: json.RawMessage(`7`)}},
 	} {
 		t.Run(name, func(t *testing.T) {

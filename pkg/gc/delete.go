@@ -11,7 +11,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
@@ -31,9 +30,9 @@ type DeleteOptions struct {
 }
 
 // Delete removes a backup: first it buries it, then it deletes its snapshots, then its objects. All checks come before
-// the first change: it refuses, with a Conflict, a backup whose run is alive, that a restore is reading, that has a
-// locked snapshot, or that is its cluster's last (unless Last). After an error, call it again or leave the rest to
-// Collect. If nothing of the backup exists, the report says so (Nothing), without an error.
+// the first change: it refuses, with a Conflict, a backup that is pinned, whose run is alive, that a restore is
+// reading, that has a locked snapshot, or that is its cluster's last (unless Last). After an error, call it again or
+// leave the rest to Collect. If nothing of the backup exists, the report says so (Nothing), without an error.
 func Delete(ctx context.Context, d Deps, o DeleteOptions) (*Report, error) {
 	x := &deletion{Deps: d, opts: o, catalog: catalog.Catalog{Store: d.Store}, world: &world{now: time.Now()}}
 	report := &Report{Items: []Item{}, Missing: []Missing{}}
@@ -135,7 +134,7 @@ func (x *deletion) makers() []cluster.RunID {
 		ids = append(ids, x.manifest.Run)
 	}
 	for _, r := range x.runs {
-		if r.Operation == journal.Backup {
+		if r.makes() {
 			ids = append(ids, r.ID)
 		}
 	}
@@ -169,21 +168,21 @@ func (x *deletion) find(ctx context.Context) ([]Item, error) {
 		it := item(KindSnapshot, string(id), s.Tags, s.SizeGiB)
 		it.Backup = x.opts.Backup
 		if of, named := x.world.named[id]; named && of != x.opts.Backup {
-			out = append(out, it.verdict(ActionInUse, "sealed backup %s names it", of))
+			out = append(out, it.decided(ActionInUse, "sealed backup %s names it", of))
 			continue
 		}
 		if kept, is := x.world.another(it, s.Tags); is {
 			out = append(out, kept)
 			continue
 		}
-		out = append(out, it.verdict(ActionDelete, "its backup is being removed"))
+		out = append(out, it.decided(ActionDelete, "its backup is being removed"))
 	}
 	if x.there {
 		it := Item{
 			Kind: KindBackup, ID: string(x.opts.Backup), Backup: x.opts.Backup, Run: x.entry.Run,
 			Cluster: name(x.entry.Cluster), SizeGiB: x.entry.SizeGiB,
 		}
-		out = append(out, it.verdict(ActionDelete, "asked for"))
+		out = append(out, it.decided(ActionDelete, "asked for"))
 	}
 	return out, nil
 }
@@ -223,10 +222,19 @@ func (x *deletion) check(ctx context.Context, found []Item) error {
 				WithHint("delete the backup in the storage that made it")
 		}
 	}
+	if pin := x.world.pin(x.opts.Backup, x.entry.Run); pin != nil {
+		return x.pinned(pin)
+	}
 	for _, r := range x.runs {
 		if why := x.world.alive(r); why != "" {
 			return refuse("run %s (%s) uses it: %s", r.ID, r.Operation, why).WithHint("wait for that run, or stop it")
 		}
+	}
+	if user, err := x.copied(ctx); err != nil {
+		return err
+	} else if user != nil {
+		return refuse("it is being copied into another storage: %s has a lease on it", user).
+			WithHint("wait for that run, or stop it")
 	}
 	if x.entry.State == catalog.StateSealed {
 		if err := x.checkLast(ctx, x.leaving); err != nil {
@@ -234,37 +242,4 @@ func (x *deletion) check(ctx context.Context, found []Item) error {
 		}
 	}
 	return x.checkLocks(ctx, found, refuse)
-}
-
-// checkLocks refuses a backup whose snapshots cannot all be deleted, so that it stays complete.
-func (x *deletion) checkLocks(ctx context.Context, found []Item, refuse func(string, ...any) *failure.Error) error {
-	var ids []cluster.SnapshotID
-	for _, it := range found {
-		if it.Kind == KindSnapshot {
-			ids = append(ids, cluster.SnapshotID(it.ID))
-		}
-	}
-	if err := x.world.readLocked(ctx, x.Deps, ids); err != nil {
-		return err
-	}
-	var held []string
-	var until time.Time
-	for id, l := range x.world.locked {
-		if l.Holds() {
-			held = append(held, string(id))
-			if l.ExpiresAt.After(until) {
-				until = l.ExpiresAt
-			}
-		}
-	}
-	if len(held) == 0 {
-		return nil
-	}
-	slices.Sort(held)
-	when := "until an unknown date"
-	if !until.IsZero() {
-		when = "until " + until.UTC().Format(time.RFC3339)
-	}
-	return refuse("%d of %d snapshots are locked, %s (%s)", len(held), len(ids), when, strings.Join(held, " ")).
-		WithHint("delete it when the locks have expired (%s)", when)
 }

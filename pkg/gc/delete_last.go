@@ -14,13 +14,21 @@ import (
 
 // bury announces the deletion of a sealed backup before burying it: of two concurrent deletions of a cluster's last two
 // backups, one sees the other and is refused. With Last it announces too, for the other's sake. A backup that was
-// sealed after it was checked is a Conflict: nobody checked whether it is the last one.
+// sealed after it was checked is a Conflict: nobody checked whether it is the last one. So is one that was pinned
+// meanwhile: a pin that is written after the announcement sees that (catalog.Pin), and an earlier one is seen here.
 func (x *deletion) bury(ctx context.Context) error {
 	if x.entry.State == catalog.StateSealed {
 		one := manifest.Deletion{ID: x.entry.ID, Run: x.entry.Run}
 		if err := x.catalog.AnnounceDeletion(ctx, x.entry.Cluster, one, x.checkLast); err != nil {
 			return err
 		}
+	}
+	pin, err := x.catalog.PinOf(ctx, x.opts.Backup, x.entry.Run)
+	if err != nil {
+		return err
+	}
+	if pin != nil {
+		return x.pinned(pin)
 	}
 	return x.catalog.Bury(ctx, x.opts.Backup, x.entry.Run, cmp.Or(x.opts.Reason, "deleted by a user"),
 		x.entry.State == catalog.StateUnsealed)

@@ -53,7 +53,7 @@ func (p *place) killedBeforeBury(t *testing.T, o DeleteOptions) {
 	require.NoError(t, err, "it is as good as before")
 }
 
-// jitter lets others go first, as the seed says.
+// jitter lets others run first, at the seed's choice.
 func jitter(seed uint64) func(string) error {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -195,10 +195,10 @@ func TestDelete_TheOtherOneIsNoGoodBackup_IsRefused(t *testing.T) {
 		"its snapshot failed": func(_ *testing.T, p *place) {
 			p.ec2.snapshots["snap-day-1"] = ebs.Snapshot{ID: "snap-day-1", State: ebs.SnapshotError}
 		},
-		"its manifest is gone": func(t *testing.T, p *place) { //nolint:thelper // a row
+		"its manifest is gone": func(t *testing.T, p *place) {
 			require.NoError(t, p.deps.Store.Delete(t.Context(), manifest.ManifestKey("day-1")))
 		},
-		"it is buried": func(t *testing.T, p *place) { //nolint:thelper // a row
+		"it is buried": func(t *testing.T, p *place) {
 			require.NoError(t, p.catalog.Bury(t.Context(), "day-1", "", "deleted", false))
 		},
 	} {

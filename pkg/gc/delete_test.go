@@ -62,11 +62,11 @@ func TestDelete_WhatMustNotGo_IsRefusedBeforeTheFirstChange(t *testing.T) {
 	}{
 		"the last one": {func(*testing.T, *place) {}, DeleteOptions{Backup: "b"}, failure.Conflict, "the only restorable backup of cluster tidb/prod"},
 		"its run is alive": {
-			func(t *testing.T, p *place) { p.lock(t, "r") }, //nolint:thelper // a row
+			func(t *testing.T, p *place) { p.lock(t, "r") },
 			DeleteOptions{Backup: "b", Last: true}, failure.Conflict, "run r (backup) uses it",
 		},
 		"a restore reads it": {
-			func(t *testing.T, p *place) { //nolint:thelper // a row
+			func(t *testing.T, p *place) {
 				p.died(t, "v", journal.About{Operation: journal.Restore, Cluster: prod, Backup: "b"})
 				p.lock(t, "v")
 			}, DeleteOptions{Backup: "b", Last: true}, failure.Conflict, "run v (restore) uses it",

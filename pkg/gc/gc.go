@@ -137,7 +137,7 @@ func plan(ctx context.Context, d Deps, o Options) (*Report, *world, error) {
 	if err := w.read(ctx, d, snapshots, volumes, fast, before); err != nil {
 		return report, nil, err
 	}
-	j := judge{world: *w, olderThan: o.OlderThan, kept: o.Kept, clusters: o.Clusters}
+	j := decider{world: *w, olderThan: o.OlderThan, kept: o.Kept, clusters: o.Clusters}
 	for _, s := range snapshots {
 		report.add(j.snapshot(s))
 	}

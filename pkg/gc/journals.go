@@ -27,7 +27,7 @@ func (w *world) old(before time.Time) []cluster.RunID {
 
 // journals decides about the journals of runs that ended before a time. It runs last: only its journal explains what a
 // run with an item in the report left in EC2, Kubernetes or the storage. Restores come before resolves.
-func (j *judge) journals(r *Report, before time.Time) []Item {
+func (j *decider) journals(r *Report, before time.Time) []Item {
 	left := map[cluster.RunID]bool{}
 	for _, i := range r.Items {
 		left[i.Run] = true
@@ -46,7 +46,7 @@ func (j *judge) journals(r *Report, before time.Time) []Item {
 			}
 			if restore := kept[one.Cluster]; it.Action == ActionDelete && operation == journal.Resolve &&
 				restore != "" {
-				it = it.verdict(ActionKeep, "it may have finished restore %s, whose journal stays", restore)
+				it = it.decided(ActionKeep, "it may have finished restore %s, whose journal stays", restore)
 			}
 			if old {
 				out = append(out, it)
@@ -58,52 +58,52 @@ func (j *judge) journals(r *Report, before time.Time) []Item {
 	}
 	for _, id := range slices.Sorted(maps.Keys(j.doubts)) {
 		if j.written[id].Before(before) {
-			out = append(out, Item{Kind: KindJournal, ID: string(id), Run: id}.verdict(ActionKeep, "%s", j.doubts[id]))
+			out = append(out, Item{Kind: KindJournal, ID: string(id), Run: id}.decided(ActionKeep, "%s", j.doubts[id]))
 		}
 	}
 	return out
 }
 
 // journal decides about a journal that is old enough to delete.
-func (j *judge) journal(r *run, left, elsewhere bool, before time.Time) Item { //nolint:gocyclo // one case per reason
+func (j *decider) journal(r *run, left, elsewhere bool, before time.Time) Item { //nolint:gocyclo // one case per reason
 	it := Item{Kind: KindJournal, ID: string(r.ID), Run: r.ID, Backup: r.Backup, Cluster: r.Cluster.String()}
 	switch {
 	case j.unread[r.Lock()] != nil:
-		return it.verdict(ActionKeep, "it is unknown whether its run is alive: %v", j.unread[r.Lock()])
+		return it.decided(ActionKeep, "it is unknown whether its run is alive: %v", j.unread[r.Lock()])
 	case j.owns(r):
-		return it.verdict(ActionInUse, "its run had the cluster's lock last")
+		return it.decided(ActionInUse, "its run had the cluster's lock last")
 	case !r.Ended:
-		return it.verdict(ActionKeep, "its run is unfinished: resume it, or undo it with: tisnap runs abort %s", r.ID)
+		return it.decided(ActionKeep, "its run is unfinished: resume it, or undo it with: tisnap runs abort %s", r.ID)
 	case left:
-		return it.verdict(ActionInUse, "something that its run made still exists")
+		return it.decided(ActionInUse, "something that its run made still exists")
 	case j.backupOf(r):
-		return it.verdict(ActionInUse, "its backup still exists")
+		return it.decided(ActionInUse, "its backup still exists")
 	case r.unfinished() && r.Target && j.noLeftovers != nil:
-		return it.verdict(ActionKeep, "it is unknown what its run left in Kubernetes: %v", j.noLeftovers)
+		return it.decided(ActionKeep, "it is unknown what its run left in Kubernetes: %v", j.noLeftovers)
 	case r.unfinished() && r.Target && (r.KubernetesUID == "" || r.KubernetesUID != j.kubernetesUID):
-		return it.verdict(ActionKeep, "its run's leftovers may be in Kubernetes cluster %s (API server %s)",
+		return it.decided(ActionKeep, "its run's leftovers may be in Kubernetes cluster %s (API server %s)",
 			orUnknown(r.KubernetesUID), orUnknown(r.Kubernetes))
 	case !r.Effects: // EC2 has nothing of it
 	case r.Region != j.region:
-		return it.verdict(ActionKeep, "its run's leftovers, if any, are in region %s, and this is %s",
+		return it.decided(ActionKeep, "its run's leftovers, if any, are in region %s, and this is %s",
 			orUnknown(r.Region),
 			j.region)
 	case elsewhere:
-		return it.verdict(ActionKeep, "snapshots of sealed backups are missing: this may be another account")
+		return it.decided(ActionKeep, "snapshots of sealed backups are missing: this may be another account")
 	}
-	return it.verdict(ActionDelete, "its run ended before %s", before.UTC().Format(time.DateOnly))
+	return it.decided(ActionDelete, "its run ended before %s", before.UTC().Format(time.DateOnly))
 }
 
 // owns reports whether the run had its cluster's lock last.
-func (j *judge) owns(r *run) bool {
+func (j *decider) owns(r *run) bool {
 	lock := j.locks[r.Lock()].Record
 	return lock != nil && lock.Owner.Run == r.ID
 }
 
 // backupOf reports whether the storage has the run's backup, or one of that name without a known run.
-func (j *judge) backupOf(r *run) bool {
+func (j *decider) backupOf(r *run) bool {
 	e, there := j.backups[r.Backup]
-	return there && r.Operation == journal.Backup && (e.Run == r.ID || e.Run == "")
+	return there && r.makes() && (e.Run == r.ID || e.Run == "")
 }
 
 // removeJournals deletes the journals selected in the report. It keeps one whose run has the cluster's lock by now, and
@@ -118,7 +118,7 @@ func (s *sweep) removeJournals(ctx context.Context, r *Report) {
 				continue
 			}
 			if resolves && left[it.Cluster] {
-				*it = it.verdict(ActionKeep, "it may have finished a restore whose journal stays")
+				*it = it.decided(ActionKeep, "it may have finished a restore whose journal stays")
 				continue
 			}
 			it.done(s.removeJournal(ctx, it.Run))

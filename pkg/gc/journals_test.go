@@ -66,9 +66,9 @@ func TestCollect_JournalsOfOldRuns_GoUnlessSomethingIsLeft(t *testing.T) {
 	t.Parallel()
 	created := phase.Record{Type: phase.RecordBegin, Step: journal.StepCreateCluster}
 	none := func(*testing.T, *place) {}
-	dies := func(t *testing.T, p *place) { p.died(t, "x", backupOf("gone")) } //nolint:thelper // a row
+	dies := func(t *testing.T, p *place) { p.died(t, "x", backupOf("gone")) }
 	ended := func(about journal.About, problem string) func(*testing.T, *place) {
-		return func(t *testing.T, p *place) { //nolint:thelper // a row
+		return func(t *testing.T, p *place) {
 			p.ended(t, "x", about, problem)
 		}
 	}
@@ -82,84 +82,84 @@ func TestCollect_JournalsOfOldRuns_GoUnlessSomethingIsLeft(t *testing.T) {
 		"a restore that is gone": {ended(operation(journal.Restore), ""), none, ActionDeleted},
 		"a resolve":              {ended(operation(journal.Resolve), ""), none, ActionDeleted},
 		"a younger one":          {none, ended(backupOf("gone"), ""), ""},
-		"one that ended lately":  {dies, func(t *testing.T, p *place) { p.adds(t, "x", 3, phase.RecordEnd) }, ""}, //nolint:thelper // a row
+		"one that ended lately":  {dies, func(t *testing.T, p *place) { p.adds(t, "x", 3, phase.RecordEnd) }, ""},
 		"one that did not end":   {dies, none, ActionKeep},
-		"one that is damaged": {func(t *testing.T, p *place) { //nolint:thelper // a row
+		"one that is damaged": {func(t *testing.T, p *place) {
 			_, err := p.deps.Store.Create(t.Context(), manifest.JournalKey("x", 1), []byte("{"))
 			require.NoError(t, err)
 		}, none, ActionKeep},
-		"its backup is there": {func(t *testing.T, p *place) { //nolint:thelper // a row
+		"its backup is there": {func(t *testing.T, p *place) {
 			p.ended(t, "x", backupOf("y"), "")
 			p.cut("x", "y", "snap-y")
 			p.sealAs(t, "y", "x", "snap-y", time.Now())
 			delete(p.ec2.snapshots["snap-y"].Tags, ebs.TagRun)
 		}, none, ActionInUse},
-		"the backup has another run": {func(t *testing.T, p *place) { //nolint:thelper // a row
+		"the backup has another run": {func(t *testing.T, p *place) {
 			p.ended(t, "x", backupOf("y"), "no")
 			p.ended(t, "z", backupOf("y"), "")
 			p.cut("z", "y", "snap-y")
 			p.sealAs(t, "y", "z", "snap-y", time.Now())
 		}, none, ActionDeleted},
-		"its snapshot is locked": {func(t *testing.T, p *place) { //nolint:thelper // a row
+		"its snapshot is locked": {func(t *testing.T, p *place) {
 			p.ended(t, "x", backupOf("gone"), "no")
 			p.cut("x", "gone", "snap-x")
 			p.ec2.locks = []ebs.SnapshotLock{{Snapshot: "snap-x", Mode: "compliance"}}
 		}, none, ActionInUse},
-		"its volume is attached": {func(t *testing.T, p *place) { //nolint:thelper // a row
+		"its volume is attached": {func(t *testing.T, p *place) {
 			p.ended(t, "x", operation(journal.Restore), "")
 			p.ec2.volumes = []ebs.Volume{{ID: "vol-x", Instance: "i-1", State: ebs.VolumeInUse, Tags: ebs.Tags{ebs.TagRun: "x"}}}
 		}, none, ActionInUse},
-		"it is of another region": {func(t *testing.T, p *place) { //nolint:thelper // a row
+		"it is of another region": {func(t *testing.T, p *place) {
 			about := backupOf("gone")
 			about.Region = "eu-west-1"
 			p.ended(t, "x", about, "no")
 		}, none, ActionKeep},
-		"its region is not known": {func(t *testing.T, p *place) { //nolint:thelper // a row
+		"its region is unknown": {func(t *testing.T, p *place) {
 			about := backupOf("gone")
 			about.Region = ""
 			p.ended(t, "x", about, "no")
 		}, none, ActionKeep},
-		"it asked EC2 for nothing": {func(t *testing.T, p *place) { //nolint:thelper // a row
+		"it asked EC2 for nothing": {func(t *testing.T, p *place) {
 			p.died(t, "x", journal.About{Operation: journal.Backup, Cluster: prod, Backup: "gone"})
 			p.adds(t, "x", 3, phase.RecordEnd)
 		}, none, ActionDeleted},
-		"this may be another account": {func(t *testing.T, p *place) { //nolint:thelper // a row
+		"this may be another account": {func(t *testing.T, p *place) {
 			p.ended(t, "x", backupOf("gone"), "no")
 			p.sealAs(t, "y", "z", "snap-elsewhere", time.Now())
 		}, none, ActionKeep},
-		"it may have left something in Kubernetes, and nobody can be asked": {func(t *testing.T, p *place) { //nolint:thelper // a row
+		"it may have left something in Kubernetes, and nobody can be asked": {func(t *testing.T, p *place) {
 			p.ended(t, "x", inKubernetes("uid-k"), "no", created)
 		}, none, ActionKeep},
-		"it may have left something in a Kubernetes that it did not note": {func(t *testing.T, p *place) { //nolint:thelper // a row
+		"it may have left something in a Kubernetes that it did not note": {func(t *testing.T, p *place) {
 			p.deps.Kube = func() (Kube, error) { return &kubernetes{}, nil }
 			p.ended(t, "x", inKubernetes(""), "no", created)
 		}, none, ActionKeep},
-		"it may have left something in another Kubernetes": {func(t *testing.T, p *place) { //nolint:thelper // a row
+		"it may have left something in another Kubernetes": {func(t *testing.T, p *place) {
 			p.deps.Kube = func() (Kube, error) { return &kubernetes{uid: "uid-other"}, nil }
 			p.ended(t, "x", inKubernetes("uid-k"), "no", created)
 		}, none, ActionKeep},
-		"Kubernetes does not answer": {func(t *testing.T, p *place) { //nolint:thelper // a row
+		"Kubernetes does not answer": {func(t *testing.T, p *place) {
 			p.deps.Kube = func() (Kube, error) { return &silent{kubernetes{uid: "uid-k"}}, nil }
 			p.ended(t, "x", inKubernetes("uid-k"), "no", created)
 		}, none, ActionKeep},
-		"Kubernetes has something of it": {func(t *testing.T, p *place) { //nolint:thelper // a row
+		"Kubernetes has something of it": {func(t *testing.T, p *place) {
 			left := map[cluster.RunID]kube.RestoreLeftover{"x": {Claims: []string{"tikv-0"}, Serves: "it serves"}}
 			p.deps.Kube = func() (Kube, error) { return &kubernetes{uid: "uid-k", left: left}, nil }
 			p.ended(t, "x", inKubernetes("uid-k"), "no", created)
 		}, none, ActionInUse},
-		"Kubernetes has nothing of it": {func(t *testing.T, p *place) { //nolint:thelper // a row
+		"Kubernetes has nothing of it": {func(t *testing.T, p *place) {
 			p.deps.Kube = func() (Kube, error) { return &kubernetes{uid: "uid-k"}, nil }
 			p.ended(t, "x", inKubernetes("uid-k"), "no", created)
 		}, none, ActionDeleted},
-		"it had the lock last": {func(t *testing.T, p *place) { //nolint:thelper // a row
+		"it had the lock last": {func(t *testing.T, p *place) {
 			p.ended(t, "x", backupOf("gone"), "")
 			require.NoError(t, p.lock(t, "x").Release(t.Context()))
 		}, none, ActionInUse},
-		"it finished a restore that did not end": {func(t *testing.T, p *place) { //nolint:thelper // a row
+		"it finished a restore that did not end": {func(t *testing.T, p *place) {
 			p.died(t, "restore", operation(journal.Restore))
 			p.ended(t, "x", operation(journal.Resolve), "")
 		}, none, ActionKeep},
-		"its restore goes too": {func(t *testing.T, p *place) { //nolint:thelper // a row
+		"its restore goes too": {func(t *testing.T, p *place) {
 			p.ended(t, "restore", operation(journal.Restore), "")
 			p.ended(t, "x", operation(journal.Resolve), "")
 		}, none, ActionDeleted},

@@ -57,7 +57,7 @@ func (w *world) readLeftovers(ctx context.Context, d Deps) {
 }
 
 // goes reports whether the run's target is removed together with its volumes.
-func (j *judge) goes(r *run) bool {
+func (j *decider) goes(r *run) bool {
 	found, there := j.leftovers[r.ID]
 	if !there || !j.clusters {
 		return false
@@ -67,7 +67,7 @@ func (j *judge) goes(r *run) bool {
 }
 
 // targets decides about what restores left in Kubernetes: everything that one of them left goes or stays together.
-func (j *judge) targets() []Item {
+func (j *decider) targets() []Item {
 	var out []Item
 	for _, id := range slices.Sorted(maps.Keys(j.leftovers)) {
 		r, found := j.runs[id], j.leftovers[id]
@@ -91,7 +91,7 @@ func (j *judge) targets() []Item {
 	return out
 }
 
-func (j *judge) target(r *run, found kube.RestoreLeftover) (Action, string) {
+func (j *decider) target(r *run, found kube.RestoreLeftover) (Action, string) {
 	because, alive := j.busy(r)
 	switch {
 	case alive:
@@ -126,7 +126,7 @@ func (j *judge) target(r *run, found kube.RestoreLeftover) (Action, string) {
 }
 
 // resolving names the resolve that is working on a restore's target, or has finished it.
-func (j *judge) resolving(restored *run) (because string, alive bool) {
+func (j *decider) resolving(restored *run) (because string, alive bool) {
 	for _, id := range slices.Sorted(maps.Keys(j.runs)) {
 		r := j.runs[id]
 		if r.Operation != journal.Resolve || r.Cluster != restored.Cluster {

@@ -56,7 +56,7 @@ func (w *world) readProvisioned(ctx context.Context, d Deps) error {
 
 // orphans lists volumes made for claims of a removed restore target and no longer used in Kubernetes. All of them are
 // kept: tags do not prove ownership.
-func (j *judge) orphans() []Item {
+func (j *decider) orphans() []Item {
 	var out []Item
 	for namespace, volumes := range j.provisioned {
 		for _, v := range volumes {
@@ -73,7 +73,7 @@ func (j *judge) orphans() []Item {
 
 // inKubernetes reports whether a persistent volume names the volume, or has the name of the persistent volume that it
 // was made for.
-func (j *judge) inKubernetes(v ebs.Volume) bool {
+func (j *decider) inKubernetes(v ebs.Volume) bool {
 	if j.handles[v.ID] != "" {
 		return true
 	}
@@ -87,7 +87,7 @@ func (j *judge) inKubernetes(v ebs.Volume) bool {
 
 // madeDuring returns the last restore that had begun when the volume was made for a claim of its target, unless the
 // claim may still have or get it; nil if there is none.
-func (j *judge) madeDuring(v ebs.Volume, namespace string) *run {
+func (j *decider) madeDuring(v ebs.Volume, namespace string) *run {
 	claim := v.Tags[tagMadeForClaim]
 	var last *run
 	for id, claims := range j.claims {
@@ -105,17 +105,17 @@ func (j *judge) madeDuring(v ebs.Volume, namespace string) *run {
 	return last
 }
 
-func (j *judge) orphan(r *run, v ebs.Volume) Item {
+func (j *decider) orphan(r *run, v ebs.Volume) Item {
 	it := Item{
 		Kind: KindVolume, ID: string(v.ID), Zone: v.Zone, Run: r.ID, Backup: r.Backup, Cluster: r.Cluster.String(),
 	}
 	it.SizeGiB, it.stray = v.Spec.SizeGiB, true
 	if because, alive := j.busy(r); alive {
-		return it.verdict(ActionInUse, "%s", because)
+		return it.decided(ActionInUse, "%s", because)
 	} else if because != "" {
-		return it.verdict(ActionKeep, "%s", because)
+		return it.decided(ActionKeep, "%s", because)
 	}
-	return it.verdict(ActionKeep,
+	return it.decided(ActionKeep,
 		"it was made at %s, after this restore began, for claim %s/%s, and no claim or persistent volume of this "+
 			"Kubernetes cluster (%s) uses it; it has no run tag, and %s; if it is not needed, delete it by hand: "+
 			"aws ec2 delete-volume --region %s --volume-id %s",

@@ -65,7 +65,7 @@ func TestVolumeThatNothingInKubernetesHas_IsNamedAndKept(t *testing.T) {
 	require.True(t, there)
 
 	report, err = Abort(t.Context(), p.deps, AbortOptions{Run: "v", Rate: fast})
-	require.NoError(t, err, "an abort is done without what may be somebody else's")
+	require.NoError(t, err, "an abort is done without what may be someone else's")
 	require.Equal(t, map[string]Action{string(id): ActionKeep}, of(report, "v"))
 }
 
@@ -102,7 +102,7 @@ func TestCollect_VolumeThatIsNoOrphan_IsNotNamed(t *testing.T) {
 	}{
 		"of another namespace": {tags: made("other", "pd-copy-pd-0", "pvc-9")},
 		"of another cluster":   {tags: made("tidb", "pd-prod-pd-0", "pvc-9")},
-		"attached": {change: func(t *testing.T, _ *place, _ *kubernetes, s *ebstest.Server, id cluster.VolumeID) { //nolint:thelper // a row
+		"attached": {change: func(t *testing.T, _ *place, _ *kubernetes, s *ebstest.Server, id cluster.VolumeID) {
 			require.NoError(t, s.Attach(id, s.AddInstance(region+"a")))
 		}},
 		"a PV names it": {change: func(_ *testing.T, _ *place, k *kubernetes, _ *ebstest.Server, id cluster.VolumeID) {
@@ -117,7 +117,7 @@ func TestCollect_VolumeThatIsNoOrphan_IsNotNamed(t *testing.T) {
 		"a claim is bound to its PV": {change: func(_ *testing.T, _ *place, k *kubernetes, _ *ebstest.Server, _ cluster.VolumeID) {
 			k.claims = map[string]string{"pd-copy-pd-0": "pvc-9"}
 		}},
-		"its run served": {change: func(t *testing.T, p *place, _ *kubernetes, _ *ebstest.Server, _ cluster.VolumeID) { //nolint:thelper // a row
+		"its run served": {change: func(t *testing.T, p *place, _ *kubernetes, _ *ebstest.Server, _ cluster.VolumeID) {
 			p.record(t, "v", 3, phase.Record{Type: phase.RecordDone, Step: journal.StepAwaitLeaders})
 		}},
 		"Kubernetes cannot be asked": {change: func(_ *testing.T, p *place, _ *kubernetes, _ *ebstest.Server, _ cluster.VolumeID) {

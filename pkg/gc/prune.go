@@ -21,15 +21,18 @@ type PruneOptions struct {
 	Clusters []cluster.Name
 	// Rate is the number of deletions per second; zero is 1.
 	Rate float64
+	// AllowFull also deletes the newest copy of a volume, after which EC2 makes the next copy in full.
+	AllowFull bool
 	// DryRun changes nothing: items that would be deleted have the action delete.
 	DryRun bool
 }
 
 // Prune deletes the backups that the policy does not keep, oldest first, one at a time, as Delete does. Only restorable
 // backups count: a damaged one, or one with missing snapshots, neither satisfies a rule nor is deleted. Always kept:
-// each cluster's newest good backup, backups in use by a live run, with a locked snapshot, or with snapshots in another
-// region. Interrupted removals are finished. The report is complete even on an error; a Partial, Denied or Limited one
-// names what is left, and Prune can be called again.
+// each cluster's newest good backup, backups that are pinned, in use by a live run, with a locked snapshot, or with
+// snapshots in another region, and the newest copy of each volume unless AllowFull. Interrupted removals are finished.
+// The report is complete even on an error; a Partial, Denied or Limited one names what is left, and Prune can be called
+// again.
 func Prune(ctx context.Context, d Deps, o PruneOptions) (*BackupsReport, error) {
 	report := &BackupsReport{Backups: []BackupOutcome{}}
 	if err := o.Policy.Validate(); err != nil {
@@ -57,6 +60,7 @@ type pruning struct {
 	opts   PruneOptions
 	world  *world
 	report *BackupsReport
+	newest map[cluster.VolumeID]cluster.BackupID // who has the newest copy of each volume
 }
 
 // plan decides for every backup, and changes nothing.
@@ -75,6 +79,7 @@ func (p *pruning) plan(ctx context.Context) error {
 	for _, m := range gone {
 		p.world.broken[m.Backup] = fmt.Sprintf("%d of its snapshots are gone", len(m.Snapshots))
 	}
+	p.newest = p.world.copies.newest(p.world.broken)
 	good := map[source][]retention.Backup{}
 	for _, e := range p.world.backups {
 		switch {
@@ -116,6 +121,14 @@ func (p *pruning) why(e catalog.Entry) string {
 func (p *pruning) decide(ctx context.Context, e catalog.Entry, reasons string) error {
 	if reasons != "" {
 		p.add(e, ActionKeep, reasons)
+		return nil
+	}
+	if pin := p.world.pin(e.ID, e.Run); pin != nil {
+		p.add(e, ActionKeep, pin.String())
+		return nil
+	}
+	if why := p.nextFull(e); why != "" {
+		p.add(e, ActionKeep, why)
 		return nil
 	}
 	x := &deletion{

@@ -7,11 +7,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
-	"github.com/tisnap/tisnap/pkg/journal"
 )
 
 // remains decides about stored objects of backups that were never sealed or are being removed.
-func (j *judge) remains() []Item {
+func (j *decider) remains() []Item {
 	var out []Item
 	for id, e := range j.backups {
 		it := Item{
@@ -20,12 +19,16 @@ func (j *judge) remains() []Item {
 		switch e.State {
 		case catalog.StateSealed:
 			if problem, bad := j.broken[id]; bad {
-				out = append(out, it.verdict(ActionKeep, "%s", problem))
+				out = append(out, it.decided(ActionKeep, "%s", problem))
 			}
 		case catalog.StateDamaged:
-			out = append(out, it.verdict(ActionKeep, "%s", e.Problem))
+			out = append(out, it.decided(ActionKeep, "%s", e.Problem))
 		case catalog.StateRemoving:
-			out = append(out, it.verdict(ActionDelete, "it is being removed"))
+			if pin := j.pin(id, e.Run); pin != nil {
+				out = append(out, it.decided(ActionKeep, "it is %s", pin.Pin))
+				continue
+			}
+			out = append(out, it.decided(ActionDelete, "it is being removed"))
 		case catalog.StateUnsealed:
 			out = append(out, j.unsealed(it))
 		case catalog.StateBroken, catalog.StateUntrusted:
@@ -42,28 +45,28 @@ func name(n cluster.Name) string {
 	return n.String()
 }
 
-func (j *judge) unsealed(it Item) Item {
+func (j *decider) unsealed(it Item) Item {
 	if !j.known[it.Run] {
-		return it.verdict(ActionKeep, "it is not sealed, and its run %q has no journal here", it.Run)
+		return it.decided(ActionKeep, "it is not sealed, and its run %q has no journal here", it.Run)
 	}
 	r, doubt := j.run(it)
 	switch {
 	case doubt != "":
-		return it.verdict(ActionKeep, "%s", doubt)
-	case r.Backup != it.Backup || r.Operation != journal.Backup:
-		return it.verdict(ActionKeep, "its run's journal names %s %s", r.Operation, r.Backup)
+		return it.decided(ActionKeep, "%s", doubt)
+	case r.Backup != it.Backup || !r.makes():
+		return it.decided(ActionKeep, "its run's journal names %s %s", r.Operation, r.Backup)
 	}
 	if because, alive := j.busy(r); alive {
-		return it.verdict(ActionInUse, "%s", because)
+		return it.decided(ActionInUse, "%s", because)
 	} else if because != "" {
-		return it.verdict(ActionKeep, "%s", because)
+		return it.decided(ActionKeep, "%s", because)
 	}
-	return it.verdict(ActionDelete, "it is not sealed: %s", r.fate())
+	return it.decided(ActionDelete, "it is not sealed: %s", r.fate())
 }
 
 // fastRestores decides about fast snapshot restores: those enabled only by this storage's dead restores are disabled.
 // One in no journal here is someone else's and is not shown.
-func (j *judge) fastRestores(all []ebs.FastRestore) []Item {
+func (j *decider) fastRestores(all []ebs.FastRestore) []Item {
 	var out []Item
 	for _, f := range all {
 		if f.State == ebs.FastRestoreDisabled || f.State == ebs.FastRestoreDisabling {
@@ -77,11 +80,11 @@ func (j *judge) fastRestores(all []ebs.FastRestore) []Item {
 			because, alive := j.busy(r)
 			if alive || because != "" {
 				it.Run = r.ID
-				it = it.verdict(map[bool]Action{true: ActionInUse, false: ActionKeep}[alive], "%s", because)
+				it = it.decided(map[bool]Action{true: ActionInUse, false: ActionKeep}[alive], "%s", because)
 				break
 			}
 			it.Run = r.ID
-			it = it.verdict(ActionDelete, "AWS charges for it by the hour: %s", r.fate())
+			it = it.decided(ActionDelete, "AWS charges for it by the hour: %s", r.fate())
 		}
 		if it.Action != "" {
 			out = append(out, it)

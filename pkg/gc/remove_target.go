@@ -49,7 +49,8 @@ func (s *sweep) removeTarget(ctx context.Context, r *run) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, targetDeadline,
 		failure.New(failure.Limited, "remove target", r.Cluster.String(),
 			"it still exists after %s", targetDeadline).
-			WithHint("find the finalizer that keeps it: kubectl describe tidbcluster,pvc,pv; then run it again"))
+			WithHint("find the finalizer that keeps it, by kubectl describe of the cluster, its claims and volumes; "+
+				"then run it again"))
 	defer cancel()
 	if err := s.world.locks[r.Cluster].Free(ctx, s.Store); err != nil {
 		return err
@@ -70,7 +71,7 @@ func (s *sweep) removeTarget(ctx context.Context, r *run) (err error) {
 		return failure.New(failure.Conflict, "remove target", r.Cluster.String(), "%s", found.Serves)
 	case found.UID != s.world.leftovers[r.ID].UID:
 		return failure.New(failure.Conflict, "remove target", r.Cluster.String(),
-			"the TidbCluster has been recreated")
+			"the cluster has been recreated")
 	}
 	if err := s.world.kube.DeleteLeftover(ctx, found); err != nil {
 		return err

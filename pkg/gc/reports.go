@@ -22,7 +22,7 @@ func oldReports(ctx context.Context, d Deps, w *world, before time.Time) ([]Item
 			continue
 		}
 		out = append(out, Item{Kind: KindReport, ID: string(run), Run: run, Backup: backup}.
-			verdict(ActionDelete, "its backup is gone, and it was written before %s",
+			decided(ActionDelete, "its backup is gone, and it was written before %s",
 				before.UTC().Format(time.DateOnly)))
 	}
 	return out, nil

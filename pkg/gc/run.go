@@ -64,3 +64,6 @@ func (r *run) fate() string {
 		return "its run died"
 	}
 }
+
+// makes reports whether a backup is what the run makes: by a cut, or by a copy of another storage's.
+func (r *run) makes() bool { return r.Operation == journal.Backup || r.Operation == journal.Copy }

@@ -41,9 +41,9 @@ func (w *world) another(it Item, tags ebs.Tags) (Item, bool) {
 	case w.storage.Owns(tag):
 		return it, false
 	case tag == "":
-		return it.verdict(ActionKeep,
+		return it.decided(ActionKeep,
 			"this storage was copied from %s, and it may belong to either; delete it by hand if that storage is gone",
 			w.storage.CopyOf), true
 	}
-	return it.verdict(ActionKeep, "it was made in storage %s, and this one is %s", tag, w.storage.ID), true
+	return it.decided(ActionKeep, "it was made in storage %s, and this one is %s", tag, w.storage.ID), true
 }

@@ -17,7 +17,7 @@ type strays struct {
 }
 
 // strayed lists and keeps all of them, because it is uncertain whether a run's target left them.
-func (j *judge) strayed() []Item {
+func (j *decider) strayed() []Item {
 	var out []Item
 	for _, id := range slices.Sorted(maps.Keys(j.runs)) {
 		r := j.runs[id]
@@ -41,12 +41,12 @@ func strayItems(r *run, s kube.Stray) []Item {
 	if s.Claim != "" {
 		it.Kind, it.ID = KindClaim, r.Cluster.Namespace+"/"+s.Claim
 		out = append(out,
-			it.verdict(ActionKeep, "%s kubectl -n %s delete pvc %s", reason, r.Cluster.Namespace, s.Claim))
+			it.decided(ActionKeep, "%s kubectl -n %s delete pvc %s", reason, r.Cluster.Namespace, s.Claim))
 	}
 	if s.Volume != "" {
 		it.Kind, it.ID = KindPV, s.Volume
 		out = append(out,
-			it.verdict(ActionKeep, "%s kubectl delete pv %s, and then volume %s", reason, s.Volume, s.Handle))
+			it.decided(ActionKeep, "%s kubectl delete pv %s, and then volume %s", reason, s.Volume, s.Handle))
 	}
 	return out
 }

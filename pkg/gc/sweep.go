@@ -9,7 +9,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
@@ -81,7 +80,7 @@ func (s *sweep) sweep(ctx context.Context, r *Report) {
 			continue
 		}
 		if why := r.holds(it.Backup); why != "" {
-			*it = it.verdict(ActionKeep, "%s", why)
+			*it = it.decided(ActionKeep, "%s", why)
 			continue
 		}
 		it.done(s.catalog.Remove(ctx, it.Backup, it.Run))
@@ -98,7 +97,7 @@ func (s *sweep) delete(ctx context.Context, it *Item) error {
 		return s.EBS.DisableFastRestore(ctx, []cluster.SnapshotID{cluster.SnapshotID(it.ID)}, []cluster.Zone{it.Zone})
 	case KindBackup, KindCluster, KindClaim, KindPV, KindJournal, KindReport:
 	}
-	return failure.New(failure.Unknown, "delete", it.ID, "nobody deletes a %s", it.Kind)
+	return failure.New(failure.Unknown, "delete", it.ID, "no call deletes a %s", it.Kind)
 }
 
 // record reports whether the item is only what is written about a run.
@@ -150,7 +149,7 @@ func (s *sweep) refusal(ctx context.Context, id cluster.RunID) error {
 			return failure.Annotate(err, "delete", "what run "+string(id)+" left")
 		}
 	}
-	if e, there := s.world.backups[r.Backup]; r.Operation == journal.Backup && there &&
+	if e, there := s.world.backups[r.Backup]; r.makes() && there &&
 		e.State == catalog.StateUnsealed {
 		return s.catalog.Bury(ctx, r.Backup, r.ID, "gc: "+r.fate(), true)
 	}

@@ -48,8 +48,8 @@ func TestCollect_DryRun_ChangesNothing(t *testing.T) {
 func TestSweep_RunLivesAfterAll_NothingOfItIsDeleted(t *testing.T) {
 	t.Parallel()
 	for name, comesBack := range map[string]func(*testing.T, *place){
-		"it holds its lock": func(t *testing.T, p *place) { p.lock(t, "r") }, //nolint:thelper // a row
-		"it sealed":         func(t *testing.T, p *place) { p.seal(t) },      //nolint:thelper // a row
+		"it holds its lock": func(t *testing.T, p *place) { p.lock(t, "r") },
+		"it sealed":         func(t *testing.T, p *place) { p.seal(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -18,6 +19,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/retention"
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
@@ -157,7 +159,7 @@ func reasons(r *Report) string {
 	return out
 }
 
-// A target stays, whole and with its volumes, as long as it may serve or somebody may work on it.
+// A target stays, whole and with its volumes, as long as it may serve or someone may work on it.
 func TestCollect_EachDoubtAboutATarget_KeepsItWithItsVolumes(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -169,18 +171,18 @@ func TestCollect_EachDoubtAboutATarget_KeepsItWithItsVolumes(t *testing.T) {
 			l.Serves = "it is not in recovery mode"
 			k.left["v"] = l
 		}, ActionKeep},
-		"its run served": {func(t *testing.T, p *place, _ *kubernetes) { //nolint:thelper // a row
+		"its run served": {func(t *testing.T, p *place, _ *kubernetes) {
 			p.record(t, "v", 3, phase.Record{Type: phase.RecordDone, Step: journal.StepAwaitLeaders})
 		}, ""},
-		"its run is alive": {func(t *testing.T, p *place, _ *kubernetes) { p.lockOf(t, copied, "v") }, ActionInUse}, //nolint:thelper // a row
-		"a resolve has it": {func(t *testing.T, p *place, _ *kubernetes) { //nolint:thelper // a row
+		"its run is alive": {func(t *testing.T, p *place, _ *kubernetes) { p.lockOf(t, copied, "v") }, ActionInUse},
+		"a resolve has it": {func(t *testing.T, p *place, _ *kubernetes) {
 			p.resolved(t)
 			p.lockOf(t, copied, "x")
 		}, ActionInUse},
-		"a resolve finished it": {func(t *testing.T, p *place, _ *kubernetes) { //nolint:thelper // a row
+		"a resolve finished it": {func(t *testing.T, p *place, _ *kubernetes) {
 			p.resolved(t, phase.Record{Type: phase.RecordDone, Step: journal.StepAwaitLeaders})
 		}, ActionKeep},
-		"another restore has the name": {func(t *testing.T, p *place, _ *kubernetes) { p.lockOf(t, copied, "w") }, ActionInUse}, //nolint:thelper // a row
+		"another restore has the name": {func(t *testing.T, p *place, _ *kubernetes) { p.lockOf(t, copied, "w") }, ActionInUse},
 		"made in another Kubernetes":   {func(_ *testing.T, _ *place, k *kubernetes) { k.uid = "uid-2" }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -256,11 +258,11 @@ func TestAbort_WhatMustNotGo_IsRefused(t *testing.T) {
 	}{
 		"no such run": {func(*testing.T, *place, *kubernetes) {}, "nobody", failure.NotFound},
 		"a backup":    {func(*testing.T, *place, *kubernetes) {}, "r", failure.Usage},
-		"it served": {func(t *testing.T, p *place, _ *kubernetes) { //nolint:thelper // a row
+		"it served": {func(t *testing.T, p *place, _ *kubernetes) {
 			p.record(t, "v", 3, phase.Record{Type: phase.RecordDone, Step: journal.StepAwaitLeaders})
 		}, "v", failure.Conflict},
-		"it is alive": {func(t *testing.T, p *place, _ *kubernetes) { p.lockOf(t, copied, "v") }, "v", failure.Conflict}, //nolint:thelper // a row
-		"a resolve finished it": {func(t *testing.T, p *place, _ *kubernetes) { //nolint:thelper // a row
+		"it is alive": {func(t *testing.T, p *place, _ *kubernetes) { p.lockOf(t, copied, "v") }, "v", failure.Conflict},
+		"a resolve finished it": {func(t *testing.T, p *place, _ *kubernetes) {
 			p.resolved(t, phase.Record{Type: phase.RecordEnd})
 		}, "v", failure.Conflict},
 	} {
@@ -302,6 +304,51 @@ func TestDelete_ArchiveRuns_IsRefused(t *testing.T) {
 	require.Equal(t, failure.Conflict, failure.KindOf(err))
 	require.ErrorContains(t, err, "run a (archive) uses it")
 	require.Len(t, p.ec2.ids(), 2)
+}
+
+// A run that copies the backup has its journal in another storage, and only a lease here, which ends.
+func TestDelete_CopyHasALease_IsRefused(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.seal(t)
+	owner := runlock.Owner{Run: "c", Host: "h", PID: 1, Command: "copy", Backup: "b"}
+	lease, err := runlock.Acquire(t.Context(), p.deps.Store, journal.UseLock(prod, "elsewhere"), owner, time.Hour)
+	require.NoError(t, err)
+	_, err = Delete(t.Context(), p.deps, DeleteOptions{Backup: "b", Last: true, Rate: fast})
+	require.Equal(t, failure.Conflict, failure.KindOf(err))
+	require.ErrorContains(t, err, "it is being copied into another storage: run c (copy")
+	require.Len(t, p.ec2.ids(), 2)
+	p.sealAs(t, "newer", "r2", "snap-3", now.Add(time.Hour))
+	p.cut("r2", "newer", "snap-3")
+	report, err := Prune(t.Context(), p.deps, PruneOptions{Policy: retention.Policy{Last: 1}, Rate: fast})
+	require.NoError(t, err)
+	require.Equal(t, 1, report.Count(ActionInUse), "%v", report)
+	require.Len(t, p.ec2.ids(), 3)
+	require.NoError(t, lease.Release(t.Context()))
+	_, err = Delete(t.Context(), p.deps, DeleteOptions{Backup: "b", Last: true, Rate: fast})
+	require.NoError(t, err)
+	require.Equal(t, []cluster.SnapshotID{"snap-3"}, p.ec2.ids())
+}
+
+// What a dead copy made is deleted, and so is its name; that of a live one, or of one that was sealed, stays.
+func TestCollect_DeadCopy_ItsSnapshotsGo(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.seal(t)
+	about := journal.About{Operation: journal.Copy, Cluster: prod, Backup: "other", Region: region}
+	p.died(t, "c", about)
+	require.NoError(t, p.catalog.Claim(t.Context(), catalog.Claim{ID: "other", Run: "c", Cluster: prod, ClaimedAt: now}))
+	p.cut("c", "other", "snap-8", "snap-9")
+	lock := p.lockOf(t, about.Lock(), "c")
+	report, err := Collect(t.Context(), p.deps, Options{Rate: fast})
+	require.NoError(t, err)
+	require.Equal(t, ActionInUse, actions(report)["snap-8"])
+	require.NoError(t, lock.Release(t.Context()))
+	report, err = Collect(t.Context(), p.deps, Options{Rate: fast})
+	require.NoError(t, err)
+	require.Equal(t, ActionDeleted, actions(report)["snap-8"], "%v", report)
+	require.Equal(t, ActionDeleted, actions(report)["other"])
+	require.Equal(t, []cluster.SnapshotID{"snap-1"}, p.ec2.ids())
 }
 
 func TestReadRun_Resolve_IsUnderstood(t *testing.T) {

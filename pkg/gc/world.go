@@ -35,6 +35,8 @@ type world struct {
 	// named maps the snapshots of sealed, verified manifests to their backups.
 	named   map[cluster.SnapshotID]cluster.BackupID
 	regions map[cluster.BackupID]string // of those manifests
+	pins    map[cluster.BackupID]*manifest.PinRecord
+	copies  copies
 	// broken maps untrustworthy backups to the reason.
 	broken map[cluster.BackupID]string
 	known  map[cluster.RunID]bool // whose journal is in this storage
@@ -69,7 +71,11 @@ func (w *world) readBackups(ctx context.Context, c catalog.Catalog) error {
 	if err != nil {
 		return err
 	}
+	if w.pins, err = c.Pins(ctx); err != nil {
+		return err
+	}
 	w.backups, w.broken = map[cluster.BackupID]catalog.Entry{}, map[cluster.BackupID]string{}
+	w.copies = copies{}
 	w.named, w.regions = map[cluster.SnapshotID]cluster.BackupID{}, map[cluster.BackupID]string{}
 	var mu sync.Mutex
 	return parallel.Each(ctx, maxReads, entries, func(ctx context.Context, _ int, e catalog.Entry) error {
@@ -89,6 +95,9 @@ func (w *world) readBackups(ctx context.Context, c catalog.Catalog) error {
 		case err != nil:
 			return err
 		case m != nil:
+			if m.CopyOf != nil {
+				w.copies[e.ID] = m.Snapshots
+			}
 			e.ClusterID = m.Source.ClusterID // seals of older versions do not have it
 			w.backups[e.ID], w.regions[e.ID] = e, m.Region
 			for _, id := range m.SnapshotIDs() {
@@ -97,6 +106,14 @@ func (w *world) readBackups(ctx context.Context, c catalog.Catalog) error {
 		}
 		return nil
 	})
+}
+
+// pin returns the pin that keeps a backup of this run; nil if there is none.
+func (w *world) pin(id cluster.BackupID, run cluster.RunID) *manifest.PinRecord {
+	if pin := w.pins[id]; pin != nil && pin.Of(run) {
+		return pin
+	}
+	return nil
 }
 
 // readRuns reads the journals of those of the runs that are in the storage, and the locks of their clusters.

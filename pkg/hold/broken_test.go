@@ -49,7 +49,7 @@ func TestRelease_LeaseLostJustBefore_IsBroken(t *testing.T) {
 func TestRelease_ImportsResumedBySomebody_IsBroken(t *testing.T) {
 	t.Parallel()
 	r, h := held(t, func(c *hold.Config) { c.Lease = time.Minute })
-	_, err := r.tikv.ResumeImport(within(t, 5*time.Second), r.stores[0].Addr(), "somebody")
+	_, err := r.tikv.ResumeImport(within(t, 5*time.Second), r.stores[0].Addr(), "someone")
 	require.NoError(t, err)
 	broke, err := h.Release(within(t, 10*time.Second))
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestRelease_ImportsResumedBySomebody_IsBroken(t *testing.T) {
 func TestHold_ImportsResumedBySomebody_IsBrokenAtTheRenewal(t *testing.T) {
 	t.Parallel()
 	r, h := held(t)
-	_, err := r.tikv.ResumeImport(within(t, 5*time.Second), r.stores[0].Addr(), "somebody")
+	_, err := r.tikv.ResumeImport(within(t, 5*time.Second), r.stores[0].Addr(), "someone")
 	require.NoError(t, err)
 	require.ErrorContains(t, broken(t, h), "imports")
 }
@@ -207,7 +207,7 @@ func TestHold_OverItsBudget_IsBroken(t *testing.T) {
 }
 
 // Stuck code never calls Release: the hold releases the cluster by itself.
-func TestHold_BrokenAndNotReleased_LetsGoByItself(t *testing.T) {
+func TestHold_BrokenAndNotReleased_ReleasesByItself(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.WarnLevel)
 	r, h := held(t, func(c *hold.Config) {
@@ -236,7 +236,7 @@ func TestRelease_WhileLettingGoByItself_TakesOver(t *testing.T) {
 	r.requireFree(t)
 }
 
-func TestRelease_PDAway_IsHeldAndASecondTryLetsGo(t *testing.T) {
+func TestRelease_PDAway_IsHeldAndASecondTryReleases(t *testing.T) {
 	t.Parallel()
 	r, h := held(t, func(c *hold.Config) { c.Lease = time.Minute })
 	r.fault(t, fault.Rule{Point: "pd.DropTTLConfig", Code: "400"})

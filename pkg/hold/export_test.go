@@ -7,4 +7,4 @@ func (h *Hold) Die() {
 }
 
 // SameRegions is what Prove compares the regions before and after the cut by.
-var SameRegions = sameRegions //nolint:gochecknoglobals // for tests
+var SameRegions = sameRegions

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // lease is the shortest that a hold takes; it is renewed once a second.
 const lease = 3 * time.Second
 
-var name = cluster.Name{Namespace: "tidb", Name: "prod"} //nolint:gochecknoglobals // a constant
+var name = cluster.Name{Namespace: "tidb", Name: "prod"}
 
 // rig is a cluster of stand-ins, and the adapters to it.
 type rig struct {

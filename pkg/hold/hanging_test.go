@@ -94,7 +94,7 @@ func TestPauseStores_StoreHangs_FailsSoonAndNamesIt(t *testing.T) {
 }
 
 // PD that takes calls and never answers breaks the hold within one lease, and the stores are released all the same.
-func TestHold_PDHangs_IsBrokenAndTheStoresAreLetGo(t *testing.T) {
+func TestHold_PDHangs_IsBrokenAndTheStoresAreReleased(t *testing.T) {
 	t.Parallel()
 	r, h := held(t, func(c *hold.Config) { c.Grace = 200 * time.Millisecond })
 	r.fault(t, fault.Rule{Point: "pd.*", Position: fault.Stall, Times: -1})
@@ -119,7 +119,7 @@ func TestHold_PDHangs_IsBrokenAndTheStoresAreLetGo(t *testing.T) {
 }
 
 // The owner is in Release and stuck there: the guard tries beside it, in calls of its own.
-func TestRelease_StuckInPD_TheGuardLetsGoBesideIt(t *testing.T) {
+func TestRelease_StuckInPD_TheGuardReleasesBesideIt(t *testing.T) {
 	t.Parallel()
 	r, h := held(t, func(c *hold.Config) { c.Grace, c.Lease = 300*time.Millisecond, time.Minute })
 	require.NoError(t, r.pd.ResumeScheduler(within(t, 5*time.Second), r.server.Schedulers()[0].Name))
@@ -139,7 +139,7 @@ func TestRelease_StuckInPD_TheGuardLetsGoBesideIt(t *testing.T) {
 }
 
 // The new leader has forgotten the pauses: the schedulers ran, so it is broken, and all is released.
-func TestHold_PDLeaderMoves_IsBrokenAndLetGo(t *testing.T) {
+func TestHold_PDLeaderMoves_IsBrokenAndReleased(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *pdtest.Config) { c.Members, c.ElectionTimeout = 3, time.Second })
 	h := r.newHold(t)

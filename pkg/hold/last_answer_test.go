@@ -25,7 +25,7 @@ func TestRelease_RenewalUnderWay_ItsAnswerCounts(t *testing.T) {
 			return nil
 		}},
 		"imports": {"SuspendImportRPC", func(ctx context.Context, r *rig) error {
-			_, err := r.tikv.ResumeImport(ctx, r.stores[1].Addr(), "somebody")
+			_, err := r.tikv.ResumeImport(ctx, r.stores[1].Addr(), "someone")
 			return err
 		}},
 	} {

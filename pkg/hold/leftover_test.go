@@ -134,7 +134,7 @@ func TestReleaseLeftovers_StoreAway_LetsTheRestGoAndIsHeld(t *testing.T) {
 }
 
 // The command for the worst day waits for no store that hangs, and what is left on that store is as little as can be.
-func TestReleaseLeftovers_StoreHangs_EndsWithTheRestLetGo(t *testing.T) {
+func TestReleaseLeftovers_StoreHangs_EndsWithTheRestReleased(t *testing.T) {
 	t.Parallel()
 	r := dead(t)
 	r.fault(t, fault.Rule{Point: "tikv." + itoa(r.stores[1].ID()) + ".PrepareSnapshotBackup.Finish", Position: fault.Stall})
@@ -161,12 +161,12 @@ func TestReleaseLeftovers_StoreHangs_EndsWithTheRestLetGo(t *testing.T) {
 	r.requireFree(t)
 }
 
-// Whether the cluster is held is not known without PD: that is no lesser error than one of a store.
+// Without PD it is unknown whether the cluster is held: that is no lesser error than one of a store.
 func TestReleaseLeftovers_PDAway_IsHeld(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	r := dead(t)
 	for _, point := range []string{"pd.Schedulers", "pd.Stores"} {
-		t.Run(point, func(t *testing.T) { //nolint:paralleltest // one cluster
+		t.Run(point, func(t *testing.T) { // one cluster
 			_, err := hold.ReleaseLeftovers(within(t, 20*time.Second), hold.DeadHolds{Cluster: name, All: true}, withoutPD{PD: r.pd, call: point}, r.tikv)
 			require.Equal(t, failure.Held, failure.KindOf(err), "%v", err)
 			require.NotEmpty(t, failure.HintOf(err))

@@ -91,7 +91,7 @@ func TestObserve_HoldThatBreaks_IsNotProven(t *testing.T) {
 		"a store forgets its lease": {
 			func(_ *testing.T, r *rig, _ *hold.Hold) { r.stores[1].DropLease() }, "tisnap-run-1",
 		},
-		"they let go": {
+		"they release": {
 			func(t *testing.T, _ *rig, theirs *hold.Hold) {
 				t.Helper()
 				_, err := theirs.Release(within(t, 10*time.Second))

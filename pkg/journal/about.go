@@ -21,15 +21,16 @@ const (
 	Restore Operation = "restore"
 	Resolve Operation = "resolve" // the part of a restore that comes after the volumes, alone
 	Archive Operation = "archive" // copies a backup's blocks into a repository
+	Copy    Operation = "copy"    // copies a backup's snapshots into another region, account or key
 )
 
 // Operations lists all operations.
-func Operations() []Operation { return []Operation{Backup, Restore, Resolve, Archive} }
+func Operations() []Operation { return []Operation{Backup, Restore, Resolve, Archive, Copy} }
 
 // About is the journal's first record: the description of the run.
 type About struct {
 	Operation Operation        `json:"operation"`
-	Cluster   cluster.Name     `json:"cluster"` // source of a backup or archive, target of a restore
+	Cluster   cluster.Name     `json:"cluster"` // source of a backup, archive or copy, target of a restore
 	Backup    cluster.BackupID `json:"backup"`
 	Tool      string           `json:"tool"`
 	// ClusterID is PD's id of a backup's source: names repeat across Kubernetes clusters. 0 in runs of older versions.
@@ -54,23 +55,46 @@ type About struct {
 	Request map[string]string `json:"request,omitempty"`
 }
 
-// Lock names the lock that the run takes: its cluster's, or one beside that of an archive, which leaves the cluster
-// alone. No cluster's name has a dot.
+// Lock names the lock that the run takes: its cluster's, or one beside that of a run that leaves the cluster alone. No
+// cluster's name has a dot.
 func (a *About) Lock() cluster.Name {
-	if a.Operation != Archive {
+	switch a.Operation {
+	case Archive:
+		return beside(a.Cluster, archiveLock)
+	case Copy:
+		return beside(a.Cluster, copyLock)
+	default:
 		return a.Cluster
 	}
-	return cluster.Name{Namespace: a.Cluster.Namespace, Name: a.Cluster.Name + archiveLock}
 }
 
-// archiveLock ends the names of archives' locks.
-const archiveLock = ".archive"
+// The ends of the names of locks that are not a cluster's own.
+const (
+	archiveLock = ".archive"
+	copyLock    = ".copy"
+	useLock     = ".copied-to."
+)
 
-// ArchiveOf returns the cluster whose archives take that lock; false for another lock.
-func ArchiveOf(lock cluster.Name) (cluster.Name, bool) {
-	name, is := strings.CutSuffix(lock.Name, archiveLock)
-	return cluster.Name{Namespace: lock.Namespace, Name: name}, is
+func beside(of cluster.Name, ending string) cluster.Name {
+	return cluster.Name{Namespace: of.Namespace, Name: of.Name + ending}
 }
+
+// Beside returns the cluster and the operation that a lock beside a cluster's is of; false for another lock.
+func Beside(lock cluster.Name) (of cluster.Name, by Operation, is bool) {
+	for ending, by := range map[string]Operation{archiveLock: Archive, copyLock: Copy} {
+		if name, cut := strings.CutSuffix(lock.Name, ending); cut {
+			return cluster.Name{Namespace: lock.Namespace, Name: name}, by, true
+		}
+	}
+	return lock, "", false
+}
+
+// UseLock names the lease by which a copy into the storage with that id keeps a backup of the cluster from being
+// deleted. It is in the storage of that backup; its owner's run is in the other one.
+func UseLock(of cluster.Name, storage string) cluster.Name { return beside(of, useLock+storage) }
+
+// IsUse reports whether a lock is such a lease.
+func IsUse(lock cluster.Name) bool { return strings.Contains(lock.Name, useLock) }
 
 // SameRequest returns a Conflict that shows the difference if the run made another request, or belongs to another
 // cluster of the same name.
@@ -87,12 +111,14 @@ func (a *About) SameRequest(run cluster.RunID, other *About) error {
 	compare("the command", string(a.Operation), string(other.Operation))
 	compare("the cluster", a.Cluster.String(), other.Cluster.String())
 	compare("the backup", string(a.Backup), string(other.Backup))
-	if a.Request == nil {
+	if a.Request == nil && a.Operation == other.Operation {
 		differing = append(differing, "an older version of tisnap made it")
 	}
 	names := map[string]string{}
-	maps.Copy(names, a.Request)
-	maps.Copy(names, other.Request)
+	if a.Operation == other.Operation { // commands have other options
+		maps.Copy(names, a.Request)
+		maps.Copy(names, other.Request)
+	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		compare("--"+name, a.Request[name], other.Request[name])
 	}
@@ -100,7 +126,7 @@ func (a *About) SameRequest(run cluster.RunID, other *About) error {
 		return nil
 	}
 	hint := "run the command that it was started with"
-	if a.Operation != Archive { // which has nothing to undo
+	if a.Operation != Archive && a.Operation != Copy { // which another process only resumes
 		hint += ", or undo it: tisnap runs abort " + string(run)
 	}
 	return failure.New(failure.Conflict, "resume run", string(run), "it is of another request: %s",

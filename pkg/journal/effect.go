@@ -40,9 +40,21 @@ type Leases struct {
 	MaxHoldSeconds float64 `json:"maxHoldSeconds"` // from the first pause on; no lease is renewed after it
 }
 
+// Put is the data of ResultPut: all blocks of a volume's first segments are on a snapshot.
+type Put struct {
+	Snapshot cluster.SnapshotID `json:"snapshot"`
+	Segments int                `json:"segments"`
+}
+
 // Volume is the data of ResultVolume: a volume that was made of a snapshot.
 type Volume struct {
 	Generation int                `json:"generation"` // how many client tokens were burned before
 	Snapshot   cluster.SnapshotID `json:"snapshot"`
 	Volume     cluster.VolumeID   `json:"volume"`
+}
+
+// CopiedSnapshot is the data of ResultCopy.
+type CopiedSnapshot struct {
+	Snapshot cluster.SnapshotID `json:"snapshot"`
+	Copy     cluster.SnapshotID `json:"copy"`
 }

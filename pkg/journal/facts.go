@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
@@ -27,6 +28,8 @@ type Facts struct {
 	Backup  BackupFacts
 	Restore RestoreFacts
 	Resolve ResolveFacts
+	Copy    CopyFacts
+	Archive []ArchiveProcess // in order
 }
 
 // RestoreFacts is what a restore changed in EC2 and Kubernetes.
@@ -43,6 +46,10 @@ type RestoreFacts struct {
 	Fast *FastRestore
 	// FastUnclear is why an IntentFastRestore cannot be read.
 	FastUnclear error
+	// SnapshotsEpoch is of the first IntentWriteSnapshots since the run began from scratch; 0 if there was none. Put is
+	// how many segments are on each snapshot, by ResultPut.
+	SnapshotsEpoch int64
+	Put            map[cluster.SnapshotID]int
 	// VolumesEpoch is of the first IntentCreateVolumes since the run began from scratch; 0 if there was none.
 	VolumesEpoch int64
 	// Restarts is how often it began from scratch.
@@ -51,24 +58,24 @@ type RestoreFacts struct {
 
 // ResolveFacts is how far the data of a restore or resolve came.
 type ResolveFacts struct {
-	// Left is the last IntentLeaveRecovery, or ResultLeftRecovery of older versions, without what of it cannot be read;
+	// LeftRecovery is the last IntentLeaveRecovery, or ResultLeftRecovery of older versions, as far as it is readable;
 	// nil before it, and again when the run begins from scratch.
-	Left *LeftRecovery
+	LeftRecovery *LeftRecovery
 	// Served reports that the volumes may hold live data: StepAwaitLeaders ended once, or there was a ResultServes.
 	Served bool
 }
 
 // HasLeft reports whether the run began to take the cluster of this id of PD's out of recovery mode.
 func (f *ResolveFacts) HasLeft(id uint64) bool {
-	return f.Left != nil && id != 0 && f.Left.ClusterID == id
+	return f.LeftRecovery != nil && id != 0 && f.LeftRecovery.ClusterID == id
 }
 
 // Regions are the region counts that the run recorded when its data was resolved; zero if it did not.
 func (f *ResolveFacts) Regions() ResolvedRegions {
-	if f.Left == nil {
+	if f.LeftRecovery == nil {
 		return ResolvedRegions{}
 	}
-	return f.Left.Regions
+	return f.LeftRecovery.Regions
 }
 
 // ReadFacts reads the facts from a journal's records. It omits unreadable data; where that matters, a fact shows it.
@@ -99,7 +106,10 @@ func (r *reader) follow(record *phase.Record) {
 		r.Locked = true
 	case record.Type == phase.RecordIntent:
 		r.AskedEC2 = r.AskedEC2 ||
-			slices.Contains([]string{IntentCreateSnapshots, IntentCreateVolumes, IntentFastRestore}, record.Name)
+			slices.Contains([]string{
+				IntentCreateSnapshots, IntentWriteSnapshots, IntentCreateVolumes, IntentFastRestore,
+				IntentCopySnapshots,
+			}, record.Name)
 	case record.Type == phase.RecordResult && record.Name == ResultExpected && r.Expected == nil:
 		r.Expected = record.Data
 	default: // of a step's own
@@ -108,6 +118,8 @@ func (r *reader) follow(record *phase.Record) {
 	r.followCut(record)
 	r.followRestore(record)
 	r.followResolve(record)
+	r.followCopy(record)
+	r.followArchive(record)
 }
 
 // followRestore keeps Facts.Restore.
@@ -129,13 +141,27 @@ func (r *reader) followRestore(record *phase.Record) {
 	case phase.RecordIntent:
 		r.intended(record)
 	case phase.RecordResult:
-		if record.Name == ResultFastRestoreEnded {
-			f.Fast = &FastRestore{}
-		}
+		f.follow(record)
 	case phase.RecordRetryGroup:
-		f.VolumesEpoch = 0
+		f.VolumesEpoch, f.SnapshotsEpoch, f.Put = 0, 0, nil
 		f.Restarts++
 	default: // irrelevant to a restore
+	}
+}
+
+// follow keeps what became of what a restore made at EC2.
+func (f *RestoreFacts) follow(record *phase.Record) {
+	switch record.Name {
+	case ResultFastRestoreEnded:
+		f.Fast = &FastRestore{}
+	case ResultPut:
+		var p Put
+		if json.Unmarshal(record.Data, &p) == nil { // otherwise they are put again
+			if f.Put == nil {
+				f.Put = map[cluster.SnapshotID]int{}
+			}
+			f.Put[p.Snapshot] = p.Segments
+		}
 	}
 }
 
@@ -143,6 +169,8 @@ func (r *reader) followRestore(record *phase.Record) {
 func (r *reader) intended(record *phase.Record) {
 	f := &r.Restore
 	switch {
+	case record.Name == IntentWriteSnapshots && f.SnapshotsEpoch == 0:
+		f.SnapshotsEpoch = record.Epoch
 	case record.Name == IntentCreateVolumes && f.VolumesEpoch == 0:
 		f.VolumesEpoch = record.Epoch
 	case record.Name == IntentFastRestore:
@@ -160,10 +188,10 @@ func (r *reader) followResolve(record *phase.Record) {
 	switch {
 	case record.Type == phase.RecordIntent && record.Name == IntentLeaveRecovery,
 		record.Type == phase.RecordResult && record.Name == ResultLeftRecovery:
-		f.Left = &LeftRecovery{}
-		_ = json.Unmarshal(record.Data, f.Left) // then the resolver's progress has to say it
+		f.LeftRecovery = &LeftRecovery{}
+		_ = json.Unmarshal(record.Data, f.LeftRecovery) // then the resolver's progress shows it
 	case record.Type == phase.RecordRetryGroup:
-		f.Left = nil
+		f.LeftRecovery = nil
 	case record.Type == phase.RecordDone && record.Step == StepAwaitLeaders,
 		record.Type == phase.RecordResult && record.Name == ResultServes:
 		f.Served = true

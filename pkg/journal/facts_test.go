@@ -59,7 +59,7 @@ func TestReadFacts_OfARun(t *testing.T) {
 	require.JSONEq(t, `1`, string(f.Expected), "the first process announced it")
 }
 
-// What a run holds of its cluster is let go by the end of a step, or by its undo; some ends let nothing go.
+// What a run holds of its cluster is released by the end of a step, or by its undo; some ends release nothing.
 func TestReadFacts_Held(t *testing.T) {
 	t.Parallel()
 	hold := []phase.Record{
@@ -91,7 +91,7 @@ func TestReadFacts_Held(t *testing.T) {
 				want = journal.Paused{Schedulers: []string{"a", "b"}, Limits: []string{"l"}}
 			}
 			require.Equal(t, want, f.Pausing)
-			require.Subset(t, f.Paused.Schedulers, []string{"a", "b"}, "whatever was let go since")
+			require.Subset(t, f.Paused.Schedulers, []string{"a", "b"}, "whatever was released since")
 			require.False(t, f.Unclear)
 		})
 	}
@@ -185,12 +185,38 @@ func TestReadFacts_Resolve(t *testing.T) {
 	f = facts(with(result(journal.ResultLeftRecovery), `{"clusterID":"7"}`)).Resolve
 	require.True(t, f.HasLeft(7), "of an older version")
 	f = facts(intent(journal.IntentLeaveRecovery, `7`)).Resolve
-	require.NotNil(t, f.Left)
-	require.False(t, f.HasLeft(0), "of which cluster is not known")
+	require.NotNil(t, f.LeftRecovery)
+	require.False(t, f.HasLeft(0), "of which cluster is unknown")
 	f = facts(left, phase.Record{Type: phase.RecordRetryGroup}).Resolve
-	require.Nil(t, f.Left, "it begins from scratch")
+	require.Nil(t, f.LeftRecovery, "it begins from scratch")
 	require.Zero(t, f.Regions())
 	require.True(t, facts(step(phase.RecordDone, journal.StepAwaitLeaders)).Resolve.Served)
 	require.True(t, facts(result(journal.ResultServes)).Resolve.Served)
 	require.False(t, facts(step(phase.RecordBegin, journal.StepAwaitLeaders)).Resolve.Served)
+}
+
+func TestReadFacts_OfACopy(t *testing.T) {
+	t.Parallel()
+	f := facts(intent(journal.IntentShare, `["s1"]`), intent(journal.IntentShare, `[]`),
+		intent(journal.IntentCopySnapshots, `["s1","s2"]`), intent(journal.IntentCopySnapshots, `["s3"]`),
+		with(result(journal.ResultCopy), `{"snapshot":"s1","copy":"c1"}`), with(result(journal.ResultCopy), `{"snapshot":"s1","copy":"c2"}`)).Copy
+	require.Equal(t, journal.CopyFacts{
+		Shares: true, Shared: []cluster.SnapshotID{}, Asked: map[cluster.SnapshotID]bool{"s1": true, "s2": true, "s3": true},
+		Made: map[cluster.SnapshotID]cluster.SnapshotID{"s1": "c2"},
+	}, f)
+	for _, bad := range []phase.Record{
+		intent(journal.IntentShare, `7`), intent(journal.IntentCopySnapshots, `{}`), with(result(journal.ResultCopy), `[]`),
+	} {
+		require.Error(t, facts(bad, intent(journal.IntentShare, `[]`)).Copy.Unclear, bad.Name)
+	}
+}
+
+func TestReadFacts_OfAnArchive(t *testing.T) {
+	t.Parallel()
+	segment := func(data string) phase.Record { return with(result(journal.ResultSegment), data) }
+	f := facts(segment(`0`), intent(journal.IntentPacks, `1`), segment(`2`), segment(`3`), intent(journal.IntentPacks, `4`))
+	require.Equal(t, []journal.ArchiveProcess{
+		{Packs: json.RawMessage(`1`), Segments: []json.RawMessage{json.RawMessage(`2`), json.RawMessage(`3`)}},
+		{Packs: json.RawMessage(`4`)},
+	}, f.Archive, "what precedes the first process is no process's")
 }

@@ -65,6 +65,7 @@ func TestNames_AreThoseOfEveryReleasedVersion(t *testing.T) {
 		"create-cluster", "create-volumes", "bind-volumes", "freeze-scheduling", "find-ahead", "recover", "await-leaders",
 		"turn-off-early-apply", "take-leases", "pause-schedulers", "lower-limits", "create-snapshots", "create-volumes", "enable-fast-restore", "leave-recovery",
 		"backup-ts", "snapshots", "volume", "fast-restore-disabled", "early-apply-back", "still-held", "serves", "ahead", "expected", "left-recovery", "available",
+		"write-snapshots", "delete-snapshots", "write-snapshots", "put",
 	}, []string{
 		journal.StepLock, journal.StepEarlyApply, journal.StepReadReplicas, journal.StepMarks, journal.StepConnect, journal.StepHold, journal.StepHoldGC, journal.StepBackupTS, journal.StepCut,
 		journal.StepRelease, journal.StepRecord, journal.StepSeal, journal.StepReleaseAgain,
@@ -72,6 +73,7 @@ func TestNames_AreThoseOfEveryReleasedVersion(t *testing.T) {
 		journal.StepFindAhead, journal.StepRecover, journal.StepAwaitLeaders,
 		journal.IntentEarlyApply, journal.IntentLeases, journal.IntentSchedulers, journal.IntentLimits, journal.IntentCreateSnapshots, journal.IntentCreateVolumes, journal.IntentFastRestore, journal.IntentLeaveRecovery,
 		journal.ResultBackupTS, journal.ResultSnapshots, journal.ResultVolume, journal.ResultFastRestoreEnded, journal.ResultEarlyApplyBack, journal.ResultStillHeld, journal.ResultServes, journal.ResultAhead, journal.ResultExpected, journal.ResultLeftRecovery, journal.ResultAvailable,
+		journal.StepWriteSnapshots, journal.StepDeleteSnapshots, journal.IntentWriteSnapshots, journal.ResultPut,
 	})
 }
 
@@ -109,7 +111,10 @@ func TestSameRequest_ShowsTheDifference(t *testing.T) {
 		"an option of later": {func(a *journal.About) { a.Request = map[string]string{"later": "x"} }, `--later is "x" and was ""`},
 		"another cluster":    {func(a *journal.About) { a.Cluster.Name = "test" }, `the cluster is "tidb/test" and was "tidb/prod"`},
 		"another backup":     {func(a *journal.About) { a.Backup = "c" }, `the backup is "c" and was "b"`},
-		"another command":    {func(a *journal.About) { a.Operation = journal.Backup }, `the command is "backup" and was "restore"`},
+		"another command": {
+			func(a *journal.About) { a.Operation, a.Request = journal.Resolve, map[string]string{"patch": "0b"} },
+			`of another request: the command is "resolve" and was "restore"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -122,6 +127,9 @@ func TestSameRequest_ShowsTheDifference(t *testing.T) {
 			}
 			require.Equal(t, failure.Conflict, failure.KindOf(err))
 			require.ErrorContains(t, err, row.said)
+			if other.Operation != was.Operation {
+				require.NotContains(t, err.Error(), "--", "commands have other options")
+			}
 			require.Contains(t, failure.HintOf(err), "tisnap runs abort r1")
 		})
 	}

@@ -35,11 +35,29 @@ const (
 	StepAwaitLeaders     = "await-leaders"    // from its end on the volumes hold live data
 )
 
+// Steps of a restore from an archive.
+const (
+	StepWriteSnapshots  = "write-snapshots"  // from its begin on snapshots may exist
+	StepDeleteSnapshots = "delete-snapshots" // at its end they are gone
+)
+
+// Names of a restore's records about an archive's snapshots.
+const (
+	IntentWriteSnapshots = "write-snapshots"
+	ResultPut            = "put" // data: Put
+)
+
 // Steps of an archive.
 const (
 	StepChoose = "choose"         // at its end the archive's id and base are fixed
 	StepRead   = "read-blocks"    // from its begin on packs may be in the repository
 	StepCommit = "commit-archive" // from its begin on the archive may exist
+)
+
+// Steps of a copy.
+const (
+	StepShare = "share"          // from its begin on the target's account may read the snapshots
+	StepCopy  = "copy-snapshots" // from its begin on copies may exist
 )
 
 // StepLock is the step that takes the cluster's lock, in every run.
@@ -56,6 +74,8 @@ const (
 	IntentFastRestore     = "enable-fast-restore" // data: FastRestore
 	IntentLeaveRecovery   = "leave-recovery"      // of a restore or resolve: its data are resolved; data: LeftRecovery
 	IntentPacks           = "write-packs"         // of an archive; data: the seed of their names
+	IntentShare           = "share-snapshots"     // of a copy; data: the snapshots that were not shared before
+	IntentCopySnapshots   = "copy-snapshots"      // data: the snapshots of which a copy is asked for
 )
 
 // Names of results: the outcome of an effect.
@@ -73,7 +93,9 @@ const (
 	// ResultSegment, of an archive: all packs that hold the segment's blocks are stored; data: its name and
 	// what was read for it
 	ResultSegment = "segment"
-	ResultAhead   = "ahead" // of StepFindAhead; data: the replicas that are ahead of their own logs
+	// ResultCopy, of a copy: EC2 has accepted it; data: CopiedSnapshot
+	ResultCopy  = "copy"
+	ResultAhead = "ahead" // of StepFindAhead; data: the replicas that are ahead of their own logs
 	// ResultExpected, of the checks: how long the run should take, as announced; data: the report's field.
 	ResultExpected     = "expected"
 	ResultLeftRecovery = "left-recovery" // of older versions, in place of IntentLeaveRecovery

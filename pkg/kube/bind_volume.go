@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
+	"github.com/tisnap/tisnap/pkg/kube/operator2"
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
@@ -23,9 +24,9 @@ const (
 	availableInterval = 100 * time.Millisecond
 )
 
-// BindVolume creates the PV, reserved for the claim, waits until it is Available, and creates the PVC that names it: an
+// bindVolume creates the PV, reserved for the claim, waits until it is Available, and creates the PVC that names it: an
 // earlier claim would stay Pending until the binder's next sync, up to 15 s later. It does not wait for the binding.
-func (c *Client) BindVolume(ctx context.Context, v RestoredVolume) error {
+func (c generation1) bindVolume(ctx context.Context, v RestoredVolume) error {
 	const op = "bind volume"
 	pvc, pv, err := c.restoredFor(ctx, v)
 	if err != nil {
@@ -42,11 +43,6 @@ func (c *Client) BindVolume(ctx context.Context, v RestoredVolume) error {
 	}
 	if err := c.awaitAvailable(ctx, madePV); err != nil {
 		return failure.Annotate(err, op, string(v.Volume))
-	}
-	if v.Fence != nil {
-		if err := v.Fence(ctx); err != nil {
-			return err
-		}
 	}
 	madePVC, err := c.ensureClaim(ctx, pvc, v)
 	if err != nil {
@@ -70,17 +66,33 @@ func restoredObjects(v RestoredVolume) (*corev1.PersistentVolumeClaim, *corev1.P
 	if err := json.Unmarshal(v.Object, &fromVolume); err != nil {
 		return nil, nil, failure.Wrap(err, failure.Corrupt, op, "of "+string(v.Volume))
 	}
-	name, err := v.store().Claim(&fromClaim.ObjectMeta)
+	store, err := v.store(&fromClaim.ObjectMeta)
+	if err != nil {
+		return nil, nil, err
+	}
+	name, err := store.Claim(&fromClaim.ObjectMeta)
 	if err != nil {
 		return nil, nil, err
 	}
 	pvName := restoredVolumeName(v)
-	return restoredClaim(&fromClaim, v, name, pvName), restoredVolume(&fromVolume, v, name, pvName), nil
+	return restoredClaim(&fromClaim, v, store, name, pvName), restoredVolume(&fromVolume, v, store, name, pvName), nil
 }
 
-// store is the target's store that the volume is made for.
-func (v *RestoredVolume) store() operator1.Store {
-	return operator1.Store{Cluster: v.Cluster, Instance: v.Instance, Ordinal: v.Ordinal}
+// restoredStore is how a store of a target, and what belongs to it, is named.
+type restoredStore interface {
+	Pod() string
+	Claim(source *metav1.ObjectMeta) (string, error)
+	// Labels derives an object's labels from the source's, RenamePod its annotations.
+	Labels(from map[string]string) map[string]string
+	RenamePod(annotations map[string]string)
+}
+
+// store is the target's store that the volume is made for, by the source's claim.
+func (v *RestoredVolume) store(claim *metav1.ObjectMeta) (restoredStore, error) {
+	if operator2.IsClaim(claim) {
+		return operator2.StoreOf(v.Cluster, claim)
+	}
+	return operator1.Store{Cluster: v.Cluster, Instance: v.Instance, Ordinal: v.Ordinal}, nil
 }
 
 // restoredVolumeName is unique to the run, role and ordinal: a released PV of another run never blocks it.

@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
+	"github.com/tisnap/tisnap/pkg/kube/operator2"
 )
 
 // Claims lists the names of the cluster's TiKV claims in order, used or not.
@@ -21,7 +22,7 @@ func (c *Client) Claims(ctx context.Context, name cluster.Name) ([]string, error
 	}
 	return claimNames(slices.DeleteFunc(list, func(pvc corev1.PersistentVolumeClaim) bool {
 		return pvc.Labels[operator1.ComponentLabel] != operator1.TiKV &&
-			!strings.HasPrefix(pvc.Name, operator1.TiKV+"-")
+			!strings.HasPrefix(pvc.Name, operator1.TiKV+"-") && !operator2.IsStoreOf(name.Name, pvc.Labels)
 	})), nil
 }
 
@@ -34,8 +35,8 @@ func claimNames(list []corev1.PersistentVolumeClaim) []string {
 	return names
 }
 
-// claimsOf lists the claims with the cluster's instance label, and those with only a matching name: a StatefulSet
-// finds claims by name, and those left by an Argo CD cluster have another label.
+// claimsOf lists the claims with the cluster's label of either generation, and those with only a matching name: a
+// StatefulSet finds claims by name, and those left by an Argo CD cluster have another label.
 func (c *Client) claimsOf(ctx context.Context, name cluster.Name) ([]corev1.PersistentVolumeClaim, error) {
 	instance, err := c.instance(ctx, name)
 	if err != nil {
@@ -47,6 +48,7 @@ func (c *Client) claimsOf(ctx context.Context, name cluster.Name) ([]corev1.Pers
 	}
 	own := operator1.ClaimOf(name.Name)
 	return slices.DeleteFunc(list.Items, func(pvc corev1.PersistentVolumeClaim) bool {
-		return pvc.Labels[operator1.InstanceLabel] != instance && !own.MatchString(pvc.Name)
+		return pvc.Labels[operator1.InstanceLabel] != instance && !own.MatchString(pvc.Name) &&
+			!operator2.IsOf(name.Name, pvc.Labels)
 	}), nil
 }

@@ -4,45 +4,68 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
-	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
 // caKey is the CA certificate's key in secrets of cert-manager and in TiDB Operator's documentation.
 const caKey = "ca.crt"
 
-// ClientTLS returns the client's TLS configuration for PD and the stores, from the cluster's secret
-// NAME-cluster-client-secret with the keys ca.crt, tls.crt and tls.key. Errors never contain the secret's contents.
-// Kinds: Unready if the secret does not exist or cannot be used, Denied if it may not be read, Limited, Unknown.
-func (c *Client) ClientTLS(ctx context.Context, name cluster.Name) (*tls.Config, error) {
-	const op = "read client certificate"
-	secret, target := operator1.ClientSecret(name.Name), "secret "+name.Namespace+"/"+operator1.ClientSecret(name.Name)
-	found, err := c.core.Secrets(name.Namespace).Get(ctx, secret, metav1.GetOptions{})
-	wrapped := kubeerr.Wrap(err, op, target)
-	switch {
-	case apierrors.IsNotFound(err) && failure.Is(wrapped, failure.NotFound):
-		return nil, failure.New(failure.Unready, op, target, "the cluster uses TLS, but the secret does not exist").
-			WithHint("issue a client certificate into it (docs/tls.md), or use --ca, --cert and --key")
-	case apierrors.IsForbidden(err) && failure.Is(wrapped, failure.Denied):
-		return nil, failure.New(failure.Denied, op, target, "%w", failure.Remote(err)).
-			WithHint("grant get secrets with resourceNames [%s] in namespace %s (manifests/rbac-tls.yaml), or use "+
-				"--ca, --cert and --key", secret, name.Namespace)
-	case err != nil:
-		return nil, wrapped
+// ClientTLS returns the client's TLS configuration for PD and the stores, from a cluster's secrets: ca.crt of one,
+// tls.crt and tls.key of the other, which may be the same. Errors never contain a secret's contents. Kinds: Unready if
+// a secret does not exist or cannot be used, Denied if it may not be read, Limited, Unknown.
+func (c *Client) ClientTLS(ctx context.Context, namespace, ca, pair string) (*tls.Config, error) {
+	data, err := c.clientSecretData(ctx, namespace, pair)
+	if err != nil {
+		return nil, err
 	}
-	cfg, why := clientTLS(found.Data)
+	if ca != pair {
+		authority, err := c.clientSecretData(ctx, namespace, ca)
+		if err != nil {
+			return nil, err
+		}
+		data[caKey] = authority[caKey]
+	}
+	cfg, why := clientTLS(data)
 	if why != "" {
-		return nil, failure.New(failure.Unready, op, target, "%s", why).
+		names := pair
+		if ca != pair {
+			names += ", with the CA of " + ca
+		}
+		return nil, failure.New(failure.Unready, readClientSecret, "secret "+namespace+"/"+names, "%s", why).
 			WithHint("reissue the certificate (docs/tls.md), or use --ca, --cert and --key")
 	}
 	return cfg, nil
+}
+
+const readClientSecret = "read client certificate"
+
+// clientSecretData returns a copy of what a secret of the cluster's clients holds.
+func (c *Client) clientSecretData(ctx context.Context, namespace, secret string) (map[string][]byte, error) {
+	target := "secret " + namespace + "/" + secret
+	found, err := c.core.Secrets(namespace).Get(ctx, secret, metav1.GetOptions{})
+	wrapped := kubeerr.Wrap(err, readClientSecret, target)
+	switch {
+	case apierrors.IsNotFound(err) && failure.Is(wrapped, failure.NotFound):
+		return nil, failure.New(failure.Unready, readClientSecret, target,
+			"the cluster uses TLS, but the secret does not exist").
+			WithHint("issue a client certificate into it (docs/tls.md), or use --ca, --cert and --key")
+	case apierrors.IsForbidden(err) && failure.Is(wrapped, failure.Denied):
+		return nil, failure.New(failure.Denied, readClientSecret, target, "%w", failure.Remote(err)).
+			WithHint("grant get secrets with resourceNames [%s] in namespace %s (manifests/rbac-tls.yaml), or use "+
+				"--ca, --cert and --key", secret, namespace)
+	case err != nil:
+		return nil, wrapped
+	}
+	data := map[string][]byte{}
+	maps.Copy(data, found.Data)
+	return data, nil
 }
 
 // clientTLS reads the keys of a secret, or returns why it cannot. It never passes on a parser's error, which may quote

@@ -39,13 +39,13 @@ func (c *Client) getCluster(ctx context.Context, name cluster.Name) (*unstructur
 
 // noCluster is the NotFound of a cluster, with the existing names in the hint.
 func (c *Client) noCluster(ctx context.Context, name cluster.Name) error {
-	missing := failure.New(failure.NotFound, "read tidbcluster", name.String(), "it does not exist")
+	missing := failure.New(failure.NotFound, readCluster, name.String(), "it does not exist")
 	list, err := c.Clusters(ctx, name.Namespace)
 	switch {
 	case err != nil:
-		return missing.WithHint("list the clusters with `kubectl get tidbclusters -A`")
+		return missing.WithHint("list the clusters with `kubectl get tidbclusters,clusters.core.pingcap.com -A`")
 	case len(list) == 0:
-		return missing.WithHint("name another namespace: %s has no tidbcluster", name.Namespace)
+		return missing.WithHint("name another namespace: %s has no cluster", name.Namespace)
 	}
 	names := make([]string, len(list))
 	for i := range list {

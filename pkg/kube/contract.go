@@ -61,26 +61,25 @@ type RestoredVolume struct {
 	SizeGiB   int64
 	// Claim and Object are the source's PVC and PV; everything but names, ids, zone, size and status is kept.
 	Claim, Object json.RawMessage
-	// Fence is checked before the claim is created: the volume may take long to become available, and another run may
-	// have the target by then. Nil for a caller that needs no check.
-	Fence func(context.Context) error
 }
 
-// Restorer is what a restore needs. Each method that writes is idempotent for the same run.
+// Restorer is what a restore needs. Each method that writes is idempotent for the same run. A source is what the backup
+// has of its cluster's objects: manifest.Kubernetes.Source.
 type Restorer interface {
 	Clusters
 	Identity
 	// Claims lists the names of the cluster's TiKV PVCs, used or not.
 	Claims(ctx context.Context, name cluster.Name) ([]string, error)
-	// Allowed checks, by SelfSubjectAccessReview, every permission that a restore into the namespace needs, and returns
-	// Denied with the first missing verb and resource.
-	Allowed(ctx context.Context, namespace string) error
+	// Allowed checks, by SelfSubjectAccessReview, every permission that a restore of the source into the namespace
+	// needs, and returns Denied with the first missing verb and resource.
+	Allowed(ctx context.Context, namespace string, source json.RawMessage) error
 	// DryRun asks the API server for everything that the methods below will create, without creating it, and finds
 	// leftover claims and missing StorageClasses and TLS secrets. exists means that the cluster was created by others.
 	DryRun(ctx context.Context, source json.RawMessage, to Target, volumes []RestoredVolume, exists bool) error
 	// CreateCluster creates the target from the source's object: it sets name, namespace and recovery mode, and drops
-	// the status and server-set fields. An existing cluster that another run (or a person) made is a Conflict.
-	CreateCluster(ctx context.Context, source json.RawMessage, to Target) error
+	// the status and server-set fields. An existing cluster that another run (or a person) made is a Conflict. The
+	// volumes are those that its stores will have; they need no ids.
+	CreateCluster(ctx context.Context, source json.RawMessage, to Target, volumes ...RestoredVolume) error
 	// BindVolume creates the PV and the PVC of a restored volume. The PV's name is unique to the run; the PVC has the
 	// name that the target's StatefulSet expects.
 	BindVolume(ctx context.Context, v RestoredVolume) error
@@ -92,8 +91,8 @@ type Restorer interface {
 	// CrashLoops lists the TiKV pods that are not running and were restarted at least so many times, with TiKV's last
 	// words if its log is readable.
 	CrashLoops(ctx context.Context, name cluster.Name, restarts int) ([]CrashLoop, error)
-	// StartTiKV sets the annotation that signals to the Operator that the volumes are ready.
-	StartTiKV(ctx context.Context, name cluster.Name) error
+	// StartTiKV lets the stores start on their volumes, which were all given to BindVolume before.
+	StartTiKV(ctx context.Context, name cluster.Name, volumes ...RestoredVolume) error
 	// LeaveRecovery clears recovery mode and restarts the TiKV pods, all at once. TiDB does not start yet.
 	LeaveRecovery(ctx context.Context, name cluster.Name) error
 	// StartTiDB lets TiDB start in a cluster that CreateCluster created.

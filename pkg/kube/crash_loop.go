@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -27,14 +28,20 @@ const (
 	logBytes = int64(256 << 10)
 )
 
-// CrashLoops lists the TiKV pods that are not running and have restarted at least this often. The kubelet waits 10 s
-// before the first restart and doubles that each time: the fourth comes after two and a half minutes.
-func (c *Client) CrashLoops(ctx context.Context, name cluster.Name, restarts int) ([]CrashLoop, error) {
+func (c generation1) crashLoops(ctx context.Context, name cluster.Name, restarts int) ([]CrashLoop, error) {
 	instance, err := c.instance(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.core.Pods(name.Namespace).List(ctx, operator1.ComponentSelector(instance, operator1.TiKV))
+	return c.crashLoopsOf(ctx, name, restarts, operator1.ComponentSelector(instance, operator1.TiKV))
+}
+
+// crashLoopsOf lists the TiKV pods that are not running and have restarted at least this often. The kubelet waits 10 s
+// before the first restart and doubles that each time: the fourth comes after two and a half minutes.
+func (c *Client) crashLoopsOf(
+	ctx context.Context, name cluster.Name, restarts int, pods metav1.ListOptions,
+) ([]CrashLoop, error) {
+	list, err := c.core.Pods(name.Namespace).List(ctx, pods)
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list tikv pods", name.String())
 	}

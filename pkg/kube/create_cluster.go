@@ -16,9 +16,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
-// CreateCluster creates the target in recovery mode. Claims left by an earlier cluster of the same name are a Conflict
+// createCluster creates the target in recovery mode. Claims left by an earlier cluster of the same name are a Conflict
 // too: PD would start on that cluster's data.
-func (c *Client) CreateCluster(ctx context.Context, source json.RawMessage, to Target) error {
+func (c generation1) createCluster(ctx context.Context, source json.RawMessage, to Target, _ []RestoredVolume) error {
 	const op = "create tidbcluster"
 	made, err := operator1.Make(source, to)
 	if err != nil {

@@ -55,6 +55,11 @@ func foreignDriver(pv *corev1.PersistentVolume) string {
 	return "a volume without a CSI driver"
 }
 
+// derived are the claim and the PV of a restored volume.
+type derived func(
+	ctx context.Context, v RestoredVolume,
+) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error)
+
 // restoredFor is restoredObjects with the target's driver.
 func (c *Client) restoredFor(
 	ctx context.Context, v RestoredVolume,
@@ -63,9 +68,14 @@ func (c *Client) restoredFor(
 	if err != nil {
 		return nil, nil, err
 	}
+	return pvc, pv, c.setDriver(ctx, pvc, pv)
+}
+
+// setDriver gives a PV the driver of its claim's StorageClass.
+func (c *Client) setDriver(ctx context.Context, pvc *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
 	driver, err := c.targetDriver(ctx, pvc.Spec.StorageClassName, pv.Spec.CSI.Driver)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	pv.Spec.CSI.Driver = driver
 	// The driver in these annotations deletes the volume if the PV's policy ever becomes Delete.
@@ -79,7 +89,7 @@ func (c *Client) restoredFor(
 			}
 		}
 	}
-	return pvc, pv, nil
+	return nil
 }
 
 // targetDriver returns the CSI driver of the target's StorageClass, which attaches its volumes, or the source's driver
@@ -124,12 +134,12 @@ func orSource(driver any, source string) string {
 }
 
 // checkDrivers rejects a target whose volumes would have several drivers: a node attaches volumes of only one.
-func (c *Client) checkDrivers(ctx context.Context, volumes []RestoredVolume) error {
+func checkDrivers(ctx context.Context, volumes []RestoredVolume, derive derived) error {
 	var mu sync.Mutex
 	classes := map[string][]string{}
 	err := parallel.Each(ctx, parallelRequests, volumes, func(ctx context.Context, _ int, v RestoredVolume) error {
 		v.Volume = anyVolume
-		pvc, pv, err := c.restoredFor(ctx, v)
+		pvc, pv, err := derive(ctx, v)
 		if err != nil {
 			return err
 		}

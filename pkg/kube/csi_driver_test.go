@@ -74,6 +74,18 @@ func TestDryRun_ClassesOfTwoDrivers_AreRefusedByName(t *testing.T) {
 	require.Empty(t, l.server.MutatingCalls())
 }
 
+func TestDryRun_ClassesOfTwoDriversIn2x_AreRefusedByName(t *testing.T) {
+	t.Parallel()
+	r := newLab(t).backUpCore(t)
+	require.NoError(t, r.server.AddStorageClassOf("auto", autoDriver))
+	before, group, ok := strings.Cut(string(r.source), `"name":"src-kv1"`)
+	require.True(t, ok)
+	r.source = json.RawMessage(before + `"name":"src-kv1"` + strings.Replace(group, `"ebs-sc"`, `"auto"`, 2)) // its two volumes
+	err := r.client.DryRun(t.Context(), r.source, r.to, r.volumes, false)
+	require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "ebs.csi.aws.com (StorageClass ebs-sc), ebs.csi.eks.amazonaws.com (StorageClass auto)")
+}
+
 func TestDryRun_ClassOfAnotherDriver_IsRefusedByName(t *testing.T) {
 	t.Parallel()
 	l := newServer(t)

@@ -20,47 +20,77 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// DeleteCluster deletes a target: the TidbCluster, then its StatefulSets with their pods, then its claims and the run's
-// PVs, whose EBS volumes are kept. The order matters: a live StatefulSet would recreate a deleted claim, and the CSI
-// driver a volume for it. It returns when all of it is gone. A target that is already gone is no error, and leftovers
-// of an interrupted call are deleted. A target that serves is a Conflict and is kept, as another process of the run may
-// have finished it: it runs TiDB, or has left recovery mode. left means that the caller itself took it out of recovery
-// mode. Transient errors are retried until ctx ends.
+// DeleteCluster deletes a target and whatever belongs to it, but for the run's EBS volumes: see the removers for the
+// order. It returns when all of it is gone. A target that is already gone is no error, and leftovers of an interrupted
+// call are deleted. A target that serves is a Conflict and is kept, as another process of the run may have finished it:
+// it runs TiDB, or has left recovery mode. left means that the caller itself took it out of recovery mode. Transient
+// errors are retried until ctx ends.
 func (c *Client) DeleteCluster(ctx context.Context, name cluster.Name, run cluster.RunID, left bool) error {
+	const op = "delete cluster"
 	if run == "" {
-		return failure.New(failure.Usage, "delete tidbcluster", name.String(), "the run is not named")
+		return failure.New(failure.Usage, op, name.String(), "the run is not named")
 	}
-	d := &deletion{Client: c, name: name, run: run, left: left}
-	return untilDone(ctx, d.deleteCluster)
+	r := removal{Client: c, name: name, run: run}
+	return untilDone(ctx, func(ctx context.Context) error {
+		of, found, err := c.locate(ctx, name)
+		switch {
+		case err != nil:
+			return err
+		case found == nil:
+			return r.deleteRest(ctx)
+		case !runmark.MadeBy(found, run):
+			return runmark.CheckMade(found, run, op, name.String())
+		}
+		why := of.serves(found)
+		if left {
+			why = of.runsTiDB(found)
+		}
+		if why != "" {
+			return failure.New(failure.Conflict, op, name.String(), "%s", why)
+		}
+		return r.deleteThis(ctx, of, found)
+	})
 }
 
-func (d *deletion) deleteCluster(ctx context.Context) error {
-	const op = "delete tidbcluster"
-	api := d.dynamic.Resource(operator1.Resource()).Namespace(d.name.Namespace)
-	found, err := api.Get(ctx, d.name.Name, metav1.GetOptions{})
-	switch wrapped := kubeerr.Wrap(err, op, d.name.String()); {
-	case failure.Is(wrapped, failure.NotFound):
-		return d.deleteRest(ctx)
-	case err != nil:
-		return wrapped
-	}
-	if !runmark.MadeBy(found, d.run) {
-		return runmark.CheckMade(found, d.run, op, d.name.String())
-	}
-	why := operator1.Serves(found)
-	if d.left {
-		why = operator1.RunsTiDB(found)
-	}
-	if why != "" {
-		return failure.New(failure.Conflict, op, d.name.String(), "%s", why)
-	}
-	return d.deleteThis(ctx, found, asItIs(found))
+// removal removes a target of any generation.
+type removal struct {
+	*Client
+	name cluster.Name
+	run  cluster.RunID
+	of   remover // of the target that was found
 }
 
-// deleteThis deletes the TidbCluster that was found, then everything that belongs to it.
-func (d *deletion) deleteThis(ctx context.Context, found *unstructured.Unstructured, this metav1.DeleteOptions) error {
+func (r *removal) deleteThis(ctx context.Context, of target, found *unstructured.Unstructured) error {
+	if r.of == nil {
+		r.of = of.remover(r.name, r.run)
+	}
+	return r.of.deleteThis(ctx, found)
+}
+
+// deleteRest deletes what is left of the target that was found. If none was, it may be of any generation.
+func (r *removal) deleteRest(ctx context.Context) error {
+	if r.of != nil {
+		return r.of.deleteRest(ctx)
+	}
+	for _, g := range r.generations() {
+		if err := g.remover(r.name, r.run).deleteRest(ctx); err != nil && !kubeerr.NotServed(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c generation1) remover(name cluster.Name, run cluster.RunID) remover {
+	return &deletion{Client: c.Client, name: name, run: run}
+}
+
+// deleteThis deletes the TidbCluster, then its StatefulSets with their pods, then its claims and the run's PVs, whose
+// EBS volumes are kept. The order matters: a live StatefulSet would recreate a deleted claim, and the CSI driver a
+// volume for it.
+func (d *deletion) deleteThis(ctx context.Context, found *unstructured.Unstructured) error {
 	const op = "delete tidbcluster"
 	d.target = found
+	this := asItIs(found)
 	// Claims made by the StatefulSets are not marked with the run. If this process ends after the cluster is gone,
 	// nothing else would distinguish them from those of an earlier cluster of the same name.
 	if err := d.claimForRun(ctx); err != nil {

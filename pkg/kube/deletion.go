@@ -25,7 +25,6 @@ type deletion struct {
 	*Client
 	name cluster.Name
 	run  cluster.RunID
-	left bool // recovery mode, by the caller: then being out of it does not mean that the cluster serves
 	// target is the TidbCluster that was found, nil if it was gone before the first try: then objects not marked with
 	// the run may be someone else's with the same name, and are kept.
 	target *unstructured.Unstructured
@@ -125,12 +124,11 @@ func (d *deletion) unmarked(ctx context.Context) ([]corev1.PersistentVolumeClaim
 		return nil, kubeerr.Wrap(err, "list claims", d.name.String())
 	}
 	return slices.DeleteFunc(list.Items, func(claim corev1.PersistentVolumeClaim) bool {
-		return runmark.MadeBy(&claim, d.run) || !claimedFor(d.target, &claim)
+		return runmark.MadeBy(&claim, d.run) || !generation1{}.claimedFor(d.target, &claim)
 	}), nil
 }
 
-// claimedFor reports whether a claim was made for this very TidbCluster, and so is not older than it.
-func claimedFor(tc *unstructured.Unstructured, claim *corev1.PersistentVolumeClaim) bool {
+func (generation1) claimedFor(tc *unstructured.Unstructured, claim *corev1.PersistentVolumeClaim) bool {
 	made, since := claim.GetCreationTimestamp(), tc.GetCreationTimestamp()
 	return claim.Labels[operator1.InstanceLabel] == operator1.Instance(tc) && !made.Before(&since) &&
 		operator1.MadeForPod(tc.GetName()).MatchString(claim.Name)
@@ -178,7 +176,7 @@ func (d *deletion) still(kind string, left []string) error {
 	if more := len(left) - shown; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return failure.New(failure.Limited, "delete tidbcluster", d.name.String(), "still there: %s %s", kind, text).
+	return failure.New(failure.Limited, "delete cluster", d.name.String(), "still there: %s %s", kind, text).
 		WithHint("find out what blocks its deletion: kubectl -n %s describe %s; then run it again", d.name.Namespace,
 			strings.ReplaceAll(strings.ToLower(kind), " ", ""))
 }

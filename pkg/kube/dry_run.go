@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,11 +18,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// DryRun makes everything that CreateCluster and BindVolume will create as server-side dry runs, so that quotas,
+// dryRun makes everything that CreateCluster and BindVolume will create as server-side dry runs, so that quotas,
 // policies, webhooks and the namespace are checked before anything exists. It finds claims left by an earlier cluster,
 // missing StorageClasses and TLS secrets, and quotas too small for the total. exists means that the cluster was created
 // by others.
-func (c *Client) DryRun(
+func (c generation1) dryRun(
 	ctx context.Context, source json.RawMessage, to Target, volumes []RestoredVolume, exists bool,
 ) error {
 	made, err := operator1.Make(source, to)
@@ -45,25 +46,45 @@ func (c *Client) DryRun(
 	if err := c.checkSecrets(ctx, spec, to.Name); err != nil {
 		return err
 	}
-	if err := c.checkDrivers(ctx, volumes); err != nil {
+	if err := checkDrivers(ctx, volumes, c.restoredFor); err != nil {
 		return err
 	}
 	if err := c.tryQuota(ctx, made, to.Name, volumes, exists); err != nil {
 		return err
 	}
 	return parallel.Each(ctx, parallelRequests, volumes, func(ctx context.Context, _ int, v RestoredVolume) error {
-		v.Volume = anyVolume
-		pvc, pv, err := c.restoredFor(ctx, v)
+		pvc, err := c.tryVolume(ctx, v, c.restoredFor)
 		if err != nil {
 			return err
 		}
-		_, err = c.core.PersistentVolumes().Create(ctx, pv, tried())
-		if err := unlessThere(err, "try to create persistent volume", pv.Name); err != nil {
-			return err
-		}
-		_, err = c.core.PersistentVolumeClaims(pvc.Namespace).Create(ctx, pvc, tried())
-		return unlessThere(err, "try to create claim", pvc.Namespace+"/"+pvc.Name)
+		_, err = c.tryClaim(ctx, pvc)
+		return err
 	})
+}
+
+// tryVolume makes a PV as a dry run and returns its claim.
+func (c *Client) tryVolume(
+	ctx context.Context, v RestoredVolume, derive derived,
+) (*corev1.PersistentVolumeClaim, error) {
+	v.Volume = anyVolume
+	pvc, pv, err := derive(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.core.PersistentVolumes().Create(ctx, pv, tried())
+	return pvc, unlessThere(err, "try to create persistent volume", pv.Name)
+}
+
+// tryClaim makes a claim as a dry run and returns it as the API server would have it, or has it already.
+func (c *Client) tryClaim(
+	ctx context.Context, pvc *corev1.PersistentVolumeClaim,
+) (*corev1.PersistentVolumeClaim, error) {
+	api := c.core.PersistentVolumeClaims(pvc.Namespace)
+	made, err := api.Create(ctx, pvc, tried())
+	if apierrors.IsAlreadyExists(err) {
+		made, err = api.Get(ctx, pvc.Name, metav1.GetOptions{})
+	}
+	return made, kubeerr.Wrap(err, "try to create claim", pvc.Namespace+"/"+pvc.Name)
 }
 
 // tried makes a creation a dry run.

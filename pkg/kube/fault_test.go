@@ -16,6 +16,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
@@ -156,11 +157,14 @@ func TestBindVolume_LockLostWhileTheVolumeIsMade_MakesNoClaim(t *testing.T) {
 	t.Parallel()
 	l := newServer(t)
 	volume := recordedVolume(t, source("dst"))
-	volume.Fence = func(context.Context) error {
-		require.NotEmpty(t, l.server.List("persistentvolumes", ""), "asked before the volume was made")
+	ctx := fenced.With(t.Context(), func(context.Context) error {
+		if len(l.server.List("persistentvolumes", "")) == 0 {
+			return nil
+		}
 		return failure.New(failure.Conflict, "check lock", "tidb/dst", "taken over by run second")
-	}
-	require.Equal(t, failure.Conflict, failure.KindOf(l.client.BindVolume(t.Context(), volume)))
+	})
+	require.Equal(t, failure.Conflict, failure.KindOf(l.client.BindVolume(ctx, volume)))
+	require.NotEmpty(t, l.server.List("persistentvolumes", ""))
 	require.Empty(t, l.server.List("persistentvolumeclaims", ""))
 }
 
@@ -229,7 +233,7 @@ func TestCluster_Missing_HintListsThoseThatExist(t *testing.T) {
 	l := newServer(t)
 	_, err := l.client.Cluster(t.Context(), source("src"))
 	assert.Equal(t, failure.NotFound, failure.KindOf(err))
-	assert.Contains(t, failure.HintOf(err), "no tidbcluster")
+	assert.Contains(t, failure.HintOf(err), "no cluster")
 	for _, n := range []string{"b", "a"} {
 		require.NoError(t, l.server.Put(kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source(n)})))
 	}
@@ -268,7 +272,7 @@ func TestOpen_Kubeconfig_IsReadByKubectlsRules(t *testing.T) {
 	assert.Equal(t, "prod", client.Namespace())
 }
 
-// A command that needs no Kubernetes reads a name as the others do, and never as one of "default" because nothing says better.
+// A command that needs no Kubernetes reads a name as the others do, and never as one of "default" for want of a namespace.
 func TestNamespace_IsThatOfAnOpenedClient(t *testing.T) {
 	t.Parallel()
 	l := newServer(t)

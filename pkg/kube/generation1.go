@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -16,15 +17,16 @@ import (
 // generation1 is TiDB Operator 1.x: one TidbCluster, and StatefulSets.
 type generation1 struct{ *Client }
 
-func (g generation1) read(ctx context.Context, name cluster.Name) (*source, error) {
+func (g generation1) get(ctx context.Context, name cluster.Name) (*unstructured.Unstructured, error) {
 	o, err := g.dynamic.Resource(operator1.Resource()).Namespace(name.Namespace).
 		Get(ctx, name.Name, metav1.GetOptions{})
 	if err = kubeerr.Wrap(err, "read tidbcluster", name.String()); failure.Is(err, failure.NotFound) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
+	return o, err
+}
+
+func (g generation1) read(_ context.Context, name cluster.Name, o *unstructured.Unstructured) (*source, error) {
 	tc, config, err := operator1.Read(name, o)
 	if err != nil {
 		return nil, err
@@ -56,3 +58,13 @@ func (g generation1) names(ctx context.Context, namespace string) ([]cluster.Nam
 	}
 	return names, nil
 }
+
+func (generation1) belongs(o *unstructured.Unstructured) metav1.ListOptions {
+	return operator1.InstanceSelector(operator1.Instance(o))
+}
+
+func (generation1) serves(o *unstructured.Unstructured) string { return operator1.Serves(o) }
+
+func (generation1) runsTiDB(o *unstructured.Unstructured) string { return operator1.RunsTiDB(o) }
+
+func (generation1) mayUse(o *unstructured.Unstructured) string { return operator1.MayUse(o) }

@@ -17,37 +17,29 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/operator2"
 )
 
-// generation2 is TiDB Operator 2.x: a Cluster, groups of instances, and a pod an instance. It is not among a client's
-// generations yet: roles and a restore do not know it.
+// generation2 is TiDB Operator 2.x: a Cluster, groups of instances, and a pod an instance.
 type generation2 struct{ *Client }
 
-func (g generation2) read(ctx context.Context, name cluster.Name) (*source, error) {
-	const op = "read cluster"
-	all := operator2.Objects{}
-	var err error
-	all.Cluster, err = g.dynamic.Resource(operator2.Resource(operator2.Clusters)).Namespace(name.Namespace).
+const readCluster = "read cluster"
+
+func (g generation2) get(ctx context.Context, name cluster.Name) (*unstructured.Unstructured, error) {
+	if err := g.served(ctx, operator2.GroupVersion); err != nil {
+		return nil, failure.Annotate(err, readCluster, name.String())
+	}
+	o, err := g.dynamic.Resource(operator2.Resource(operator2.Clusters)).Namespace(name.Namespace).
 		Get(ctx, name.Name, metav1.GetOptions{})
-	if err = kubeerr.Wrap(err, op, name.String()); failure.Is(err, failure.NotFound) || kubeerr.NotServed(err) {
+	if err = kubeerr.Wrap(err, readCluster, name.String()); failure.Is(err, failure.NotFound) {
 		return nil, nil
 	}
+	return o, err
+}
+
+func (g generation2) read(ctx context.Context, name cluster.Name, o *unstructured.Unstructured) (*source, error) {
+	all, err := g.objects(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	for _, resource := range operator2.Groups() {
-		found, err := g.list(ctx, resource, name.Namespace, metav1.ListOptions{})
-		if kubeerr.NotServed(err) {
-			continue // of a component that this version of the Operator does not know
-		}
-		if err != nil {
-			return nil, failure.Annotate(err, op, name.String())
-		}
-		all.Groups = append(all.Groups, slices.DeleteFunc(found, func(o unstructured.Unstructured) bool {
-			return !operator2.BelongsTo(name.Name, &o)
-		})...)
-	}
-	if all.TiKVs, err = g.list(ctx, operator2.TiKVs, name.Namespace, operator2.TiKVOf(name.Name)); err != nil {
-		return nil, failure.Annotate(err, op, name.String())
-	}
+	all.Cluster = o
 	read, err := operator2.Read(name, all)
 	if err != nil {
 		return nil, err
@@ -59,8 +51,10 @@ func sourceOf2(name cluster.Name, read *operator2.Cluster) *source {
 	s := &source{
 		TidbCluster: TidbCluster{
 			Name: name, Version: read.Version, Instance: name.Name, TLS: read.TLS, Stores: read.Stores,
+			ClientCA: read.ClientCA, ClientPair: read.ClientPair,
 			PDReplicas: read.PDReplicas, TiKVReplicas: read.TiKVReplicas, TiDBReplicas: read.TiDBReplicas,
-			Objects: read.Recorded, Unsteady: read.Unsteady,
+			PDReady: read.PDReady, TiDBReady: read.TiDBReady, Run: read.Run, RecoveryMode: read.Recovering,
+			Own: read.Recovering, Objects: read.Recorded, Unsteady: read.Unsteady,
 		},
 		pods: operator2.TiKVOf(name.Name),
 		place: func(p *corev1.Pod, volume string) (string, cluster.Role, error) {
@@ -88,10 +82,10 @@ func sourceOf2(name cluster.Name, read *operator2.Cluster) *source {
 }
 
 func (g generation2) names(ctx context.Context, namespace string) ([]cluster.Name, error) {
-	list, err := g.list(ctx, operator2.Clusters, namespace, metav1.ListOptions{})
-	if kubeerr.NotServed(err) {
-		return nil, nil
+	if err := g.served(ctx, operator2.GroupVersion); err != nil {
+		return nil, failure.Annotate(err, "list clusters", namespace)
 	}
+	list, err := g.list(ctx, operator2.Clusters, namespace, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,12 @@
 package kube_test
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -21,9 +23,13 @@ func (l *lab) startCore(t *testing.T, opts kubetest.ClusterOptions) (kube.TidbCl
 	var read kube.TidbCluster
 	var pods []kube.Pod
 	require.Eventually(t, func() bool {
-		found, now, of, err := l.client.Read2(t.Context(), opts.Name)
+		now, err := l.client.Cluster(t.Context(), opts.Name)
+		if err != nil {
+			return false
+		}
+		of, err := l.client.TiKVPods(t.Context(), opts.Name)
 		read, pods = now, of
-		return err == nil && found && now.Unsteady == nil && len(now.PDAddresses) == 1 && len(of) == opts.TiKV && allReady(of)
+		return err == nil && now.Unsteady == nil && len(now.PDAddresses) == 1 && len(of) == opts.TiKV && allReady(of)
 	}, patience, 5*time.Millisecond)
 	return read, pods
 }
@@ -65,7 +71,7 @@ func TestGeneration2_SeveralGroups_StoresPodsAndVolumes(t *testing.T) {
 	for id, pod := range read.Stores {
 		require.True(t, names[pod], "store %s is in %s", id, pod)
 	}
-	all, err := l.client.Names2(t.Context(), "")
+	all, err := l.client.Clusters(t.Context(), "")
 	require.NoError(t, err)
 	require.Equal(t, []cluster.Name{source("src")}, all)
 }
@@ -78,11 +84,11 @@ func TestGeneration2_TwoInANamespace_AreToldApart(t *testing.T) {
 			require.NoError(t, l.server.Put(o))
 		}
 	}
-	_, read, _, err := l.client.Read2(t.Context(), source("src"))
+	read, err := l.client.Cluster(t.Context(), source("src"))
 	require.NoError(t, err)
 	require.Equal(t, 1, read.TiKVReplicas)
 	require.Len(t, read.Objects, 4)
-	names, err := l.client.Names2(t.Context(), "tidb")
+	names, err := l.client.Clusters(t.Context(), "tidb")
 	require.NoError(t, err)
 	require.ElementsMatch(t, []cluster.Name{source("src"), source("other")}, names)
 }
@@ -96,36 +102,102 @@ func TestGeneration2_Paused_IsReadAndUnsteady(t *testing.T) {
 		}
 		require.NoError(t, l.server.Put(o))
 	}
-	found, read, pods, err := l.client.Read2(t.Context(), source("src"))
+	read, err := l.client.Cluster(t.Context(), source("src"))
 	require.NoError(t, err)
-	require.True(t, found)
+	pods, err := l.client.TiKVPods(t.Context(), source("src"))
+	require.NoError(t, err)
 	require.Empty(t, pods)
 	require.Empty(t, read.PDAddresses)
 	require.ErrorContains(t, read.Unsteady, "it is paused")
 }
 
-func TestGeneration2_NoneThere_IsNoError(t *testing.T) { //nolint:tparallel // the cases follow each other
+// Either Operator may be the only one.
+func TestGenerations_OneInstalled_IsFoundAndTheOtherIsNotMissed(t *testing.T) {
 	t.Parallel()
-	l := newServer(t)
-	for _, row := range []string{"no such cluster", "no definitions"} {
-		t.Run(row, func(t *testing.T) {
-			if row == "no definitions" {
-				l.server.ForgetGroup("core.pingcap.com")
+	for forgotten, have := range map[string][]*unstructured.Unstructured{
+		"pingcap.com":      kubetest.NewCoreCluster(kubetest.ClusterOptions{Name: source("src"), TiKV: 1}),
+		"core.pingcap.com": {kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source("src"), TiKV: 1})},
+	} {
+		t.Run(forgotten, func(t *testing.T) {
+			t.Parallel()
+			l := newServer(t)
+			for _, o := range have {
+				require.NoError(t, l.server.Put(o))
 			}
-			found, _, _, err := l.client.Read2(t.Context(), source("src"))
+			l.server.ForgetGroup(forgotten)
+			if forgotten == "core.pingcap.com" { // a role of an earlier version refuses it, installed or not
+				l.server.Deny("get", "clusters")
+				l.server.Deny("list", "clusters")
+			}
+			read, err := l.client.Cluster(t.Context(), source("src"))
 			require.NoError(t, err)
-			require.False(t, found)
-			names, err := l.client.Names2(t.Context(), "tidb")
+			require.Equal(t, 1, read.TiKVReplicas)
+			names, err := l.client.Clusters(t.Context(), "")
 			require.NoError(t, err)
-			require.Empty(t, names)
+			require.Equal(t, []cluster.Name{source("src")}, names)
+			_, err = l.client.Cluster(t.Context(), source("other"))
+			require.Equal(t, failure.NotFound, failure.KindOf(err), "%v", err)
+			require.Contains(t, failure.HintOf(err), "src")
+			for _, restore := range []bool{false, true} {
+				missing, err := l.client.Missing(t.Context(), "tidb", restore)
+				require.NoError(t, err)
+				require.Empty(t, missing)
+			}
+			require.NoError(t, l.client.Allowed(t.Context(), "tidb", nil))
 		})
 	}
 }
 
-func TestGeneration2_MayNotRead_IsDenied(t *testing.T) {
+func TestGenerations_NoneInstalled_IsUnready(t *testing.T) {
 	t.Parallel()
 	l := newServer(t)
-	l.server.Deny("get", "clusters")
-	_, _, _, err := l.client.Read2(t.Context(), source("src"))
-	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
+	l.server.ForgetGroup("pingcap.com")
+	l.server.ForgetGroup("core.pingcap.com")
+	_, err := l.client.Cluster(t.Context(), source("src"))
+	require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
+	require.Contains(t, failure.HintOf(err), "install TiDB Operator")
+	_, err = l.client.Clusters(t.Context(), "")
+	require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
+}
+
+func TestGenerations_OneNameInBoth_IsRefused(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	opts := kubetest.ClusterOptions{Name: source("src"), TiKV: 1}
+	for _, o := range append(kubetest.NewCoreCluster(opts), kubetest.NewTidbCluster(opts)) {
+		require.NoError(t, l.server.Put(o))
+	}
+	_, err := l.client.Cluster(t.Context(), source("src"))
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "both a TidbCluster and a Cluster have this name")
+	require.Contains(t, failure.HintOf(err), "delete the one without pods")
+	_, err = l.client.TiKVPods(t.Context(), source("src"))
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+}
+
+// A role of an earlier version is enough for clusters of TiDB Operator 1.x, and costs them no time.
+func TestGenerations_RoleWithoutOperator2(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	require.NoError(t, l.server.Put(kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source("src"), TiKV: 1})))
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, l.server.WriteKubeconfig(path))
+	client, err := kube.Open(kube.Config{Kubeconfig: path, Patience: time.Hour})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	for _, verb := range []string{"get", "list"} {
+		l.server.Deny(verb, "clusters")
+	}
+	_, err = client.Cluster(t.Context(), source("src"))
+	require.NoError(t, err)
+	names, err := client.Clusters(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, []cluster.Name{source("src")}, names)
+
+	_, err = l.client.Cluster(t.Context(), source("new"))
+	require.Equal(t, failure.Denied, failure.KindOf(err), "it may be one of 2.x: %v", err)
+	require.ErrorContains(t, err, `"clusters"`)
+	missing, err := l.client.Missing(t.Context(), "tidb", false)
+	require.NoError(t, err)
+	require.Equal(t, []string{"get clusters.core.pingcap.com"}, missing)
 }

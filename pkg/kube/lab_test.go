@@ -26,7 +26,7 @@ type lab struct {
 	faults  *fault.Plan
 	client  *kube.Client
 
-	bindPatience time.Duration
+	bindPatience, refusalPatience time.Duration
 }
 
 func newLab(t *testing.T, zones ...cluster.Zone) *lab {
@@ -36,7 +36,7 @@ func newLab(t *testing.T, zones ...cluster.Zone) *lab {
 
 func newLabWith(t *testing.T, cfg kubetest.OperatorConfig, zones ...cluster.Zone) *lab {
 	t.Helper()
-	l := openServer(t, 0)
+	l := openServer(t, 0, refusalPatience)
 	if len(zones) == 0 {
 		zones = []cluster.Zone{"us-west-2a", "us-west-2b", "us-west-2c"}
 	}
@@ -63,13 +63,16 @@ func newLabWith(t *testing.T, cfg kubetest.OperatorConfig, zones ...cluster.Zone
 // newServer is a lab without an Operator: nothing moves on its own.
 func newServer(t *testing.T) *lab {
 	t.Helper()
-	return openServer(t, time.Nanosecond) // nobody makes a volume Available
+	return openServer(t, time.Nanosecond, refusalPatience) // nothing makes a volume Available
 }
 
-func openServer(t *testing.T, bindPatience time.Duration) *lab {
+// refusalPatience is short, so that a refusal that stays is soon final.
+const refusalPatience = 500 * time.Millisecond
+
+func openServer(t *testing.T, bindPatience, refusals time.Duration) *lab {
 	t.Helper()
 	l := &lab{runtime: &kubetest.IdleRuntime{}, disks: &kubetest.MemoryDisks{}, faults: &fault.Plan{}}
-	l.bindPatience = bindPatience
+	l.bindPatience, l.refusalPatience = bindPatience, refusals
 	l.serve(t, kubetest.Config{Faults: l.faults, Namespace: "tidb"})
 	return l
 }
@@ -82,7 +85,7 @@ func (l *lab) serve(t *testing.T, cfg kubetest.Config) {
 	t.Cleanup(l.server.Close)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, l.server.WriteKubeconfig(path))
-	client, err := kube.Open(kube.Config{Kubeconfig: path, Patience: 500 * time.Millisecond, BindPatience: l.bindPatience})
+	client, err := kube.Open(kube.Config{Kubeconfig: path, Patience: l.refusalPatience, BindPatience: l.bindPatience})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	l.client = client

@@ -11,30 +11,30 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
-	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
-// Leftover reads the TidbCluster, and the claims and PVs marked with the run.
+// Leftover reads the target's object, and the claims and PVs marked with the run.
 func (c *Client) Leftover(ctx context.Context, name cluster.Name, run cluster.RunID) (RestoreLeftover, error) {
 	out := RestoreLeftover{Cluster: name, Run: run}
 	if run == "" {
 		return out, failure.New(failure.Usage, "find what a restore left", name.String(), "the run is not named")
 	}
-	tc, err := c.getCluster(ctx, name)
-	var own *unstructured.Unstructured
+	of, o, err := c.locate(ctx, name)
+	own := func(*corev1.PersistentVolumeClaim) bool { return false }
 	switch {
-	case failure.Is(err, failure.NotFound):
+	case err != nil:
+		return out, err
+	case o == nil:
 		out.Absent = true
 		if out.Strays, err = c.strays(ctx, name); err != nil {
 			return out, err
 		}
-	case err != nil:
-		return out, err
-	case runmark.MadeBy(tc, run):
-		out.UID, out.Serves, own = string(tc.GetUID()), operator1.Serves(tc), tc
+	case runmark.MadeBy(o, run):
+		out.UID, out.Serves = string(o.GetUID()), of.serves(o)
+		own = func(claim *corev1.PersistentVolumeClaim) bool { return of.claimedFor(o, claim) }
 	default:
-		out.Serves = operator1.MayUse(tc)
+		out.Serves = of.mayUse(o)
 	}
 	if out.Claims, out.Bound, err = c.leftClaims(ctx, name, run, own); err != nil {
 		return out, err
@@ -57,10 +57,10 @@ func (c *Client) Leftover(ctx context.Context, name cluster.Name, run cluster.Ru
 	return out, nil
 }
 
-// leftClaims returns the claims marked with the run, and those made by the StatefulSets of the run's own cluster. bound
-// is RestoreLeftover.Bound.
+// leftClaims returns the claims marked with the run, and those that the run's own cluster has made. bound is
+// RestoreLeftover.Bound.
 func (c *Client) leftClaims(
-	ctx context.Context, name cluster.Name, run cluster.RunID, own *unstructured.Unstructured,
+	ctx context.Context, name cluster.Name, run cluster.RunID, own func(*corev1.PersistentVolumeClaim) bool,
 ) (left []string, bound map[string]string, err error) {
 	list, err := c.core.PersistentVolumeClaims(name.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *Client) leftClaims(
 		bound[claim.Name] = claim.Spec.VolumeName
 	}
 	return claimNames(slices.DeleteFunc(list.Items, func(pvc corev1.PersistentVolumeClaim) bool {
-		return !runmark.MadeBy(&pvc, run) && (own == nil || !claimedFor(own, &pvc))
+		return !runmark.MadeBy(&pvc, run) && !own(&pvc)
 	})), bound, nil
 }
 
@@ -83,26 +83,26 @@ func (c *Client) DeleteLeftover(ctx context.Context, found RestoreLeftover) erro
 	if run == "" {
 		return failure.New(failure.Usage, op, name.String(), "the run is not named")
 	}
-	d := &deletion{Client: c, name: name, run: run}
+	r := removal{Client: c, name: name, run: run}
 	return untilDone(ctx, func(ctx context.Context) error {
-		tc, err := c.getCluster(ctx, name)
+		of, tc, err := c.locate(ctx, name)
 		switch {
-		case failure.Is(err, failure.NotFound):
-			return d.deleteRest(ctx)
 		case err != nil:
 			return err
+		case tc == nil:
+			return r.deleteRest(ctx)
 		case !runmark.MadeBy(tc, run) && found.UID != "", runmark.MadeBy(tc, run) && string(tc.GetUID()) != found.UID:
-			return failure.New(failure.Conflict, op, name.String(), "the TidbCluster was recreated since")
+			return failure.New(failure.Conflict, op, name.String(), "the %s was recreated since", tc.GetKind())
 		case !runmark.MadeBy(tc, run):
-			if why := operator1.MayUse(tc); why != "" {
+			if why := of.mayUse(tc); why != "" {
 				return failure.New(failure.Conflict, op, name.String(), "%s", why)
 			}
 			return c.deleteRemains(ctx, name, run)
 		}
-		if why := operator1.Serves(tc); why != "" {
+		if why := of.serves(tc); why != "" {
 			return failure.New(failure.Conflict, op, name.String(), "%s", why)
 		}
-		return d.deleteThis(ctx, tc, asItIs(tc))
+		return r.deleteThis(ctx, of, tc)
 	})
 }
 
@@ -115,15 +115,16 @@ func asItIs(o *unstructured.Unstructured) metav1.DeleteOptions {
 
 // MadeForTarget lists the EBS volumes bound to the cluster's claims that were not made by a restore: PD's.
 func (c *Client) MadeForTarget(ctx context.Context, name cluster.Name, run cluster.RunID) ([]cluster.VolumeID, error) {
-	tc, err := c.getCluster(ctx, name)
-	if err != nil {
+	of, tc, err := c.locate(ctx, name)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if !runmark.MadeBy(tc, run) {
+	case tc == nil:
+		return nil, c.noCluster(ctx, name)
+	case !runmark.MadeBy(tc, run):
 		return nil, runmark.CheckMade(tc, run, "list volumes", name.String())
 	}
-	claims, err := c.core.PersistentVolumeClaims(name.Namespace).
-		List(ctx, operator1.InstanceSelector(operator1.Instance(tc)))
+	claims, err := c.core.PersistentVolumeClaims(name.Namespace).List(ctx, of.belongs(tc))
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list claims", name.String())
 	}

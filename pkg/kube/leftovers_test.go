@@ -53,7 +53,7 @@ func TestLeftover_WithoutItsTidbCluster_IsFoundAndDeleted(t *testing.T) {
 	require.True(t, leftover(t, l).Empty())
 }
 
-// A resolve took the cluster out of recovery mode, or TiDB runs, or somebody made it again: it stays, whole.
+// A resolve took the cluster out of recovery mode, or TiDB runs, or someone made it again: it stays, whole.
 func TestDeleteLeftover_ClusterThatServes_Stays(t *testing.T) {
 	t.Parallel()
 	set := func(value any, path ...string) func(*testing.T, *lab) {
@@ -68,14 +68,14 @@ func TestDeleteLeftover_ClusterThatServes_Stays(t *testing.T) {
 	}{
 		"it left recovery mode": {set(false, "spec", "recoveryMode"), true},
 		"TiDB runs":             {set(map[string]any{"dst-tidb-0": map[string]any{"health": true}}, "status", "tidb", "members"), true},
-		"it was made again": {func(t *testing.T, l *lab) { //nolint:thelper // a row
+		"it was made again": {func(t *testing.T, l *lab) {
 			o := l.server.Get("tidbclusters", "tidb", "dst")
 			require.NoError(t, l.server.Remove(l.server.Get("tidbclusters", "tidb", "dst")))
 			o.SetUID("")
 			o.SetResourceVersion("")
 			require.NoError(t, l.server.Put(o))
 		}, false},
-		"somebody else's, of the name, lets TiKV start": {func(t *testing.T, l *lab) { //nolint:thelper // a row
+		"someone else's, of the name, lets TiKV start": {func(t *testing.T, l *lab) {
 			o := l.server.Get("tidbclusters", "tidb", "dst")
 			require.NoError(t, l.server.Remove(l.server.Get("tidbclusters", "tidb", "dst")))
 			o.SetUID("")

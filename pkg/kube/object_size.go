@@ -18,7 +18,7 @@ func checkSize(o any, target string) error {
 	if len(b) > maxObjectBytes {
 		return failure.New(failure.Usage, "write object", target, "it has %d bytes, more than %d", len(b),
 			maxObjectBytes).
-			WithHint("make the source's TidbCluster smaller")
+			WithHint("make the source's object smaller")
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
+	"github.com/tisnap/tisnap/pkg/kube/operator2"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
@@ -23,14 +26,15 @@ func forwardPermission() permission { return permission{"create", "", "pods/port
 
 // permissions lists every permission that a restore uses, so that a missing one is found before anything is created.
 // It has exactly those that this package needs: a role needs no more and no less.
-func permissions() []permission {
+func (generation1) permissions() []permission {
 	var all []permission
 	add := func(group, resource string, verbs ...string) {
 		for _, v := range verbs {
 			all = append(all, permission{v, group, resource})
 		}
 	}
-	add("pingcap.com", "tidbclusters", "get", "list", "create", "update", "delete")
+	add(operator1.Resource().Group, "tidbclusters", "get", "list", "create", "update", "delete")
+	add(operator2.Group(), operator2.Clusters, "get", "list")
 	add("apps", "statefulsets", "list", "delete")
 	add("", "pods", "list", "delete")
 	add("", "persistentvolumeclaims", "get", "list", "create", "update", "delete")
@@ -41,26 +45,93 @@ func permissions() []permission {
 	return all
 }
 
+// permissions lists every permission that a restore uses, as that of TiDB Operator 1.x does.
+func (generation2) permissions() []permission {
+	var all []permission
+	add := func(group, resource string, verbs ...string) {
+		for _, v := range verbs {
+			all = append(all, permission{v, group, resource})
+		}
+	}
+	for _, resource := range append([]string{operator2.Clusters, operator2.TiKVs}, operator2.Groups()...) {
+		add(operator2.Group(), resource, "get", "list", "create", "update", "delete")
+	}
+	add(operator1.Resource().Group, "tidbclusters", "get", "list")
+	add("", "pods", "list", "delete")
+	add("", "persistentvolumeclaims", "get", "list", "create", "update", "delete")
+	add("", "persistentvolumes", "get", "list", "create", "update", "delete")
+	add("", "resourcequotas", "list")
+	add("", "nodes", "get")
+	add("storage.k8s.io", "storageclasses", "get")
+	return all
+}
+
+// allPermissions lists every permission that a restore of any source uses.
+func allPermissions() []permission {
+	all := generation1{}.permissions()
+	for _, p := range (generation2{}).permissions() {
+		if !slices.Contains(all, p) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
 // backupPermissions lists every permission that a backup uses.
 func backupPermissions() []permission {
-	return []permission{
-		{"get", "pingcap.com", "tidbclusters"},
+	all := []permission{
+		{"get", operator1.Resource().Group, "tidbclusters"},
 		{"list", "", "pods"},
 		{"list", "", "persistentvolumeclaims"},
 		{"get", "", "persistentvolumes"},
 		{"get", "", "nodes"},
+		{"get", operator2.Group(), operator2.Clusters},
 	}
+	return append(all, groupPermissions()...)
 }
 
-// Missing lists the permissions of a backup, or of a restore, that the caller lacks now, such as "create pods". Unlike
-// Allowed, it believes the first answer.
+// groupPermissions lists what a backup of a cluster of TiDB Operator 2.x reads besides its Cluster.
+func groupPermissions() []permission {
+	var all []permission
+	for _, resource := range append(operator2.Groups(), operator2.TiKVs) {
+		all = append(all, permission{"list", operator2.Group(), resource})
+	}
+	return all
+}
+
+// installed leaves out the permissions on resources of an Operator that is not installed. Without any Operator, all
+// stay.
+func (c *Client) installed(ctx context.Context, all []permission) ([]permission, error) {
+	absent := map[string]bool{}
+	for _, gv := range []string{operator1.GroupVersion, operator2.GroupVersion} {
+		err := c.served(ctx, gv)
+		switch {
+		case kubeerr.NotServed(err):
+			group, _, _ := strings.Cut(gv, "/")
+			absent[group] = true
+		case err != nil:
+			return nil, failure.Annotate(err, "check permissions", gv)
+		}
+	}
+	if len(absent) == 2 {
+		return all, nil
+	}
+	return slices.DeleteFunc(all, func(p permission) bool { return absent[p.group] }), nil
+}
+
+// Missing lists the permissions of a backup, or of a restore, that the caller lacks now, such as "create pods". Those
+// on objects of an Operator that is not installed are not needed. Unlike Allowed, it believes the first answer.
 func (c *Client) Missing(ctx context.Context, namespace string, restore bool) ([]string, error) {
 	all := backupPermissions()
 	if restore {
-		all = permissions()
+		all = allPermissions()
 	}
 	if c.forwards != nil && c.forwards(ctx) {
 		all = append(all, forwardPermission())
+	}
+	all, err := c.installed(ctx, all)
+	if err != nil {
+		return nil, err
 	}
 	missing, err := c.missing(ctx, all, namespace)
 	texts := make([]string, len(missing))
@@ -83,14 +154,16 @@ func (p permission) String() string {
 
 // Allowed checks every permission of a restore; the first missing one, in a fixed order, is Denied. A missing one is
 // checked again until it has been missing for the client's patience.
-func (c *Client) Allowed(ctx context.Context, namespace string) error {
-	missing := permissions()
+func (c *Client) Allowed(ctx context.Context, namespace string, source json.RawMessage) error {
+	missing, err := c.installed(ctx, targetFor(c, source).permissions())
+	if err != nil {
+		return err
+	}
 	if c.forwards != nil {
 		missing = append(missing, forwardPermission())
 	}
 	end := time.Now().Add(c.patience)
 	for interval := minRefusalInterval; ; interval = min(2*interval, maxRefusalInterval) {
-		var err error
 		if missing, err = c.missing(ctx, missing, namespace); err != nil || len(missing) == 0 {
 			return err
 		}
@@ -148,8 +221,8 @@ func (c *Client) may(ctx context.Context, p permission, namespace string) (bool,
 }
 
 // Permissions lists what Allowed checks as "verb resource", for documentation and roles.
-func Permissions() []string {
-	all := permissions()
+func Permissions(source json.RawMessage) []string {
+	all := targetFor(nil, source).permissions()
 	names := make([]string, len(all))
 	for i, p := range all {
 		names[i] = p.verb + " " + p.resource

@@ -21,12 +21,12 @@ import (
 func TestAllowed_OneVerbMissing_NamesIt(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	l := newServer(t)
-	require.NoError(t, l.client.Allowed(t.Context(), "tidb"))
+	require.NoError(t, l.client.Allowed(t.Context(), "tidb", nil))
 	for _, p := range [][2]string{{"create", "persistentvolumes"}, {"update", "tidbclusters"}, {"delete", "pods"}, {"get", "nodes"}} {
 		t.Run(p[0]+" "+p[1], func(t *testing.T) { // one after the other: they share the server
 			l.server.Deny(p[0], p[1])
 			defer l.server.Allow(p[0], p[1])
-			err := l.client.Allowed(t.Context(), "tidb")
+			err := l.client.Allowed(t.Context(), "tidb", nil)
 			assert.Equal(t, failure.Denied, failure.KindOf(err))
 			assert.ErrorContains(t, err, p[0]+" "+p[1])
 		})
@@ -47,7 +47,7 @@ func TestAllowed_PortForwards(t *testing.T) {
 			client, err := kube.Open(kube.Config{Kubeconfig: path, Patience: 100 * time.Millisecond, Forwards: func(context.Context) bool { return forwards }})
 			require.NoError(t, err)
 			t.Cleanup(client.Close)
-			err = client.Allowed(t.Context(), "tidb")
+			err = client.Allowed(t.Context(), "tidb", nil)
 			require.Equal(t, forwards, err != nil, "%v", err)
 			assert.Equal(t, want, failure.KindOf(err))
 			if forwards {
@@ -64,7 +64,7 @@ func TestAllowed_WholeRestore_UsesAllOfItAndNothingElse(t *testing.T) {
 	target := source("dst")
 	volume := recordedVolume(t, target)
 	asked := map[string]bool{}
-	for _, p := range kube.Permissions() {
+	for _, p := range kube.Permissions(nil) {
 		asked[p] = true
 	}
 	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {

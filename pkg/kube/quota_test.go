@@ -43,7 +43,7 @@ func TestDryRun_QuotaTooSmallForAllTogether_IsNamedWithWhatIsAskedAndLeft(t *tes
 	o = withField(o, map[string]any{"memory": "4Gi"}, "spec", "tikv", "limits")
 	object, err := json.Marshal(o)
 	require.NoError(t, err)
-	for name, row := range map[string]struct{ hard, used, says string }{
+	for name, row := range map[string]struct{ hard, used, want string }{
 		// 3 PVCs of TiKV and PD's; pods: discovery, PD, 3 TiKV, 2 TiDB.
 		"claims":              {"persistentvolumeclaims=5", "persistentvolumeclaims=2", "needs 4 of persistentvolumeclaims, and 3 of 5 are left"},
 		"claims by count":     {"count/persistentvolumeclaims=3", "", "needs 4 of count/persistentvolumeclaims, and 3 of 3 are left"},
@@ -69,12 +69,12 @@ func TestDryRun_QuotaTooSmallForAllTogether_IsNamedWithWhatIsAskedAndLeft(t *tes
 			l.limit(t, "small", map[string]any{}, fields(row.hard), fields(row.used))
 			l.limit(t, "of-others", map[string]any{"scopes": []any{"BestEffort"}}, fields("pods=1"), nil)
 			err := l.client.DryRun(t.Context(), object, toDst(), three(t), false)
-			if row.says == "" {
+			if row.want == "" {
 				require.NoError(t, err)
 				return
 			}
 			require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
-			require.ErrorContains(t, err, "ResourceQuota small: the restore "+row.says)
+			require.ErrorContains(t, err, "ResourceQuota small: the restore "+row.want)
 			require.NotContains(t, err.Error(), "of-others")
 			require.Contains(t, fmt.Sprint(failure.HintOf(err)), "describe resourcequota small")
 			require.Empty(t, l.server.MutatingCalls())

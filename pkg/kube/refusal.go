@@ -34,20 +34,21 @@ type refusalTransport struct {
 	confirm func(context.Context, permission, string) (bool, error)
 }
 
-// optional is the context key of requests that are not retried, as nothing depends on them.
+// optional is the context key of requests whose refusal is not retried, as the caller can do without an answer.
 type optional struct{}
 
 // RoundTrip implements http.RoundTripper.
 func (t *refusalTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	end := time.Now().Add(t.patience)
-	if r.Context().Value(optional{}) != nil {
-		return t.next.RoundTrip(r)
-	}
+	isOptional := r.Context().Value(optional{}) != nil
 	for interval := minRefusalInterval; ; interval = min(2*interval, maxRefusalInterval) {
 		response, err := t.next.RoundTrip(r)
 		late := time.Now().After(end)
 		switch {
 		case err == nil && refused(response):
+			if isOptional {
+				return response, nil
+			}
 			if late {
 				return t.confirmed(r, response)
 			}

@@ -20,7 +20,7 @@ func TestTransientIsNotFinal_RefusedForAMoment_Succeeds(t *testing.T) {
 	for _, code := range []string{"Unauthorized", "Forbidden"} {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
-			l := newServer(t)
+			l := openServer(t, time.Nanosecond, patience)
 			target := source("dst")
 			require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.*.*", Position: fault.Before, Code: code, Times: 2}))
 			require.NoError(t, l.client.CreateCluster(t.Context(), sourceObject(t), kube.Target{Name: target, Run: run}))
@@ -42,7 +42,7 @@ func TestTransientIsNotFinal_ServerRestarts_EveryErrorIsTransient(t *testing.T) 
 	target := source("dst")
 	for name, call := range map[string]func(context.Context) error{
 		"read":   func(ctx context.Context) error { _, err := l.client.TiKVPods(ctx, target); return err },
-		"review": func(ctx context.Context) error { return l.client.Allowed(ctx, "tidb") },
+		"review": func(ctx context.Context) error { return l.client.Allowed(ctx, "tidb", nil) },
 		"create": func(ctx context.Context) error {
 			return l.client.CreateCluster(ctx, sourceObject(t), kube.Target{Name: target, Run: run})
 		},

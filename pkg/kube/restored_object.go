@@ -25,16 +25,16 @@ const (
 
 // restoredClaim is the source's claim under the target's name, bound to the PV by name.
 func restoredClaim(
-	from *corev1.PersistentVolumeClaim, v RestoredVolume, name, pvName string,
+	from *corev1.PersistentVolumeClaim, v RestoredVolume, store restoredStore, name, pvName string,
 ) *corev1.PersistentVolumeClaim {
 	annotations := withoutPrefixes(from.Annotations,
 		"pv.kubernetes.io/", "volume.kubernetes.io/selected-node", corev1.LastAppliedConfigAnnotation, runmark.Key)
-	v.store().RenamePod(annotations)
+	store.RenamePod(annotations)
 	pvc := &corev1.PersistentVolumeClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: v.Cluster.Namespace,
-			Labels: v.store().Labels(from.Labels), Annotations: annotations,
+			Labels: store.Labels(from.Labels), Annotations: annotations,
 		},
 		Spec: *from.Spec.DeepCopy(),
 	}
@@ -49,13 +49,15 @@ func restoredClaim(
 
 // restoredVolume is the source's PV for the restored EBS volume, in its zone, reserved for the claim. Its policy is
 // Retain: a mistaken kubectl delete of the claim must not delete the data.
-func restoredVolume(from *corev1.PersistentVolume, v RestoredVolume, claim, pvName string) *corev1.PersistentVolume {
+func restoredVolume(
+	from *corev1.PersistentVolume, v RestoredVolume, store restoredStore, claim, pvName string,
+) *corev1.PersistentVolume {
 	annotations := withoutPrefixes(from.Annotations,
 		"pv.kubernetes.io/bound-by-controller", operator1.TemporaryVolumeKey, corev1.LastAppliedConfigAnnotation,
 		runmark.Key)
-	v.store().RenamePod(annotations)
+	store.RenamePod(annotations)
 	annotations[operator1.RestoredVolumeKey] = string(v.Volume)
-	labels := v.store().Labels(from.Labels)
+	labels := store.Labels(from.Labels)
 	if _, has := labels[operator1.NamespaceLabel]; has {
 		labels[operator1.NamespaceLabel] = v.Cluster.Namespace
 	}

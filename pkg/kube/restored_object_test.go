@@ -12,6 +12,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
@@ -123,7 +124,7 @@ func TestRestoredVolume_InTreeSource_BecomesCSI(t *testing.T) {
 	assert.Equal(t, cluster.VolumeID("vol-0old"), volumeOf(from))
 	pv := restoredVolume(from, RestoredVolume{
 		Cluster: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "r1", Volume: "vol-0new", Zone: "us-west-2b", SizeGiB: 1,
-	}, "c", "p")
+	}, operator1.Store{}, "c", "p")
 	assert.Nil(t, pv.Spec.AWSElasticBlockStore)
 	assert.Equal(t, &corev1.CSIPersistentVolumeSource{Driver: ebsDriver, VolumeHandle: "vol-0new", FSType: "xfs"}, pv.Spec.CSI)
 	assert.Equal(t, "us-west-2b", pv.Labels[oldZoneKey])

@@ -18,7 +18,15 @@ import (
 // only their metadata, and passes if it may not: waiting for the pods then shows the reason. The client's certificate
 // must exist and be usable if this program needs it, because no files were given.
 func (c *Client) checkSecrets(ctx context.Context, spec map[string]any, target cluster.Name) error {
-	names := operator1.TLSSecrets(spec, target.Name)
+	client := operator1.ClientSecret(target.Name)
+	return c.checkSecretsOf(ctx, operator1.TLSSecrets(spec, target.Name), client, client, target)
+}
+
+// checkSecretsOf checks the secrets of these names, and those with the CA and the certificate of the cluster's clients
+// if they are among them.
+func (c *Client) checkSecretsOf(
+	ctx context.Context, names []string, ca, pair string, target cluster.Name,
+) error {
 	missing, err := c.missingSecrets(ctx, names, target)
 	if err != nil {
 		return err
@@ -29,8 +37,8 @@ func (c *Client) checkSecrets(ctx context.Context, spec map[string]any, target c
 			WithHint("issue certificates for %s with the source's CA, a cert-manager Certificate per secret: see "+
 				"docs/tls.md", target.Name)
 	}
-	if c.clientSecret && slices.Contains(names, operator1.ClientSecret(target.Name)) {
-		_, err = c.ClientTLS(ctx, target)
+	if c.clientSecret && slices.Contains(names, pair) {
+		_, err = c.ClientTLS(ctx, target.Namespace, ca, pair)
 	}
 	return err
 }

@@ -21,7 +21,8 @@ func TestUpdates_ConflictThatLasts_AreRepeatedUntilTheDeadline(t *testing.T) {
 	target := source("dst")
 	require.NoError(t, l.client.CreateCluster(t.Context(), sourceObject(t), kube.Target{Name: target, Run: run}))
 	const update = "kube.update.tidbclusters"
-	for _, write := range []func(context.Context, cluster.Name) error{l.client.StartTiKV, l.client.LeaveRecovery, l.client.StartTiDB} {
+	start := func(ctx context.Context, name cluster.Name) error { return l.client.StartTiKV(ctx, name) }
+	for _, write := range []func(context.Context, cluster.Name) error{start, l.client.LeaveRecovery, l.client.StartTiDB} {
 		require.NoError(t, l.faults.Add(fault.Rule{Point: update, Position: fault.Before, Code: "Conflict", Times: 7}))
 		require.NoError(t, write(t.Context(), target))
 		assert.Empty(t, l.faults.Unreached())

@@ -10,8 +10,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
-// StartTiKV sets the annotation that makes the Operator start TiKV. Idempotent.
-func (c *Client) StartTiKV(ctx context.Context, name cluster.Name) error {
+// startTiKV sets the annotation that makes the Operator start TiKV. Idempotent.
+func (c generation1) startTiKV(ctx context.Context, name cluster.Name, _ []RestoredVolume) error {
 	return c.updateCluster(ctx, name, "start tikv", operator1.StartTiKV)
 }
 

@@ -17,10 +17,10 @@ import (
 // maxReasons bounds the list of Waiting: a thousand pods would have the same reason.
 const maxReasons = 10
 
-// Waiting returns why the cluster is not up: which pods are not running and why, or why none were created. It only
+// waiting returns why the cluster is not up: which pods are not running and why, or why none were created. It only
 // lists pods and warnings, so it can be called every few seconds. It is empty if no reason is known, and NotFound if
 // the cluster does not exist.
-func (c *Client) Waiting(ctx context.Context, name cluster.Name) ([]string, error) {
+func (c generation1) waiting(ctx context.Context, name cluster.Name) ([]string, error) {
 	o, err := c.getCluster(ctx, name)
 	if err != nil {
 		return nil, err

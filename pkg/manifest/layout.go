@@ -18,6 +18,7 @@ const (
 	LocksPrefix   = "locks/"   // locks/<namespace>.<name>.json
 	ResolvePrefix = "resolve/" // resolve/<namespace>.<name>/<id>.json.gz
 	ReportsPrefix = "reports/" // reports/<backup>/<run>.json
+	PinsPrefix    = "pins/"    // pins/<backup>.json
 
 	DeletionsPrefix = "deletions/" // deletions/<namespace>.<name>.json
 )
@@ -63,6 +64,17 @@ func MarksKey(id cluster.BackupID) string { return BackupPrefix(id) + MarksFile 
 
 // SealKey is the seal's object.
 func SealKey(id cluster.BackupID) string { return BackupPrefix(id) + SealFile }
+
+// PinKey is the object that keeps a backup from being deleted. It is not in the backup's folder, which has to be empty
+// before a backup can have its name.
+func PinKey(id cluster.BackupID) string { return PinsPrefix + string(id) + ".json" }
+
+// SplitPinKey reads "pins/<backup>.json"; ok is false for any other key.
+func SplitPinKey(key string) (id cluster.BackupID, ok bool) {
+	file, isPin := strings.CutPrefix(key, PinsPrefix)
+	name, isJSON := strings.CutSuffix(file, ".json")
+	return cluster.BackupID(name), isPin && isJSON && CheckID(cluster.BackupID(name)) == nil
+}
 
 // ReportsOf is the folder of the reports of a backup's runs, with a final '/'. It stays when the backup is deleted.
 func ReportsOf(id cluster.BackupID) string { return ReportsPrefix + string(id) + "/" }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
 )
 
 // The schema that this version reads and writes.
@@ -62,12 +63,26 @@ type Manifest struct {
 	// HeldBy is the run of the process that held the cluster where it was another than the backup's: parts of one
 	// backup have the same. Empty in a backup under its own hold.
 	HeldBy cluster.RunID `json:"heldBy,omitempty"`
+	// CopyOf is the backup of which this one is a copy, with snapshots of its own; nil of one that was cut. An older
+	// tisnap ignores it, and refuses to restore the copy, since EC2 reports other volumes for its snapshots.
+	CopyOf *CopyOf `json:"copyOf,omitempty"`
 	// ClusterMeta is the document that TiDB Operator handed to br, if it did. BackupMeta fills it in and
 	// keeps all else that is in it.
 	ClusterMeta json.RawMessage `json:"clusterMeta,omitempty"`
 
 	// SealedAt comes from the seal (Open fills it in); it is zero in a manifest without one.
 	SealedAt time.Time `json:"-"`
+}
+
+// CopyOf names a copy's source: the backup of the same id in another storage.
+type CopyOf struct {
+	Run            cluster.RunID `json:"run"`
+	Tool           string        `json:"tool"`
+	Storage        string        `json:"storage"`  // its id
+	Location       string        `json:"location"` // where it was when the copy was made
+	Region         string        `json:"region"`
+	Account        string        `json:"account"`
+	ManifestSHA256 string        `json:"manifestSHA256"` // of the source's manifest, hexadecimal
 }
 
 // Snapshot is one EBS snapshot with what its volume was like at the cut.
@@ -82,6 +97,9 @@ type Snapshot struct {
 	Encrypted bool      `json:"encrypted,omitempty"`
 	KMSKey    string    `json:"kmsKey,omitempty"`
 	StartedAt time.Time `json:"startedAt"` // EC2's start time
+	// CopiedFrom is the source's snapshot of which this one is a copy, for which EC2 reports an arbitrary volume; "" of
+	// one that was cut.
+	CopiedFrom cluster.SnapshotID `json:"copiedFrom,omitempty"`
 }
 
 // Kubernetes holds whole objects as the API server gave them, unknown fields included.
@@ -92,6 +110,16 @@ type Kubernetes struct {
 	Objects []json.RawMessage `json:"objects,omitempty"`
 	PVCs    []json.RawMessage `json:"pvcs,omitempty"`
 	PVs     []json.RawMessage `json:"pvs,omitempty"`
+}
+
+// Source returns the objects that a restore makes its target's from, as one: the TidbCluster, or a List of Objects.
+func (k *Kubernetes) Source() (json.RawMessage, error) {
+	if len(k.Objects) == 0 {
+		return k.TidbCluster, nil
+	}
+	list := map[string]any{"apiVersion": "v1", "kind": "List", "items": k.Objects}
+	raw, err := json.Marshal(list)
+	return raw, failure.Wrap(err, failure.Corrupt, "read the cluster's objects", "")
 }
 
 // Operator2 is what Operator returns for TiDB Operator 2.x.

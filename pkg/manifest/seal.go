@@ -26,8 +26,10 @@ type SealRecord struct {
 	Run     cluster.RunID `json:"run"`
 	Cluster cluster.Name  `json:"cluster"`
 	// ClusterID is PD's: two clusters of one name are two clusters. 0 in seals of older versions; the manifest has it.
-	ClusterID uint64     `json:"clusterID,string,omitempty"`
-	Version   string     `json:"version"`
+	ClusterID uint64 `json:"clusterID,string,omitempty"`
+	Version   string `json:"version"`
+	// Operator is the generation of TiDB Operator that made the cluster: Operator2, or "" for 1.x.
+	Operator  string     `json:"operator,omitempty"`
 	BackupTS  cluster.TS `json:"backupTS"`
 	CreatedAt time.Time  `json:"createdAt"`
 	Stores    int        `json:"stores"`
@@ -54,7 +56,7 @@ func Seal(doc []byte, sealedAt time.Time, dataBytes int64) ([]byte, error) {
 	return encodeDocument(&SealRecord{
 		APIVersion: APIVersion, Kind: SealKind, ID: m.ID, SHA256: digest(doc), Size: int64(len(doc)),
 		SealedAt: sealedAt.UTC(), Run: m.Run, Cluster: m.Source.Cluster, ClusterID: m.Source.ClusterID,
-		Version:  m.Source.Version,
+		Version: m.Source.Version, Operator: m.Kubernetes.Operator(),
 		BackupTS: m.BackupTS, CreatedAt: m.CreatedAt, Stores: len(m.Source.Stores),
 		Snapshots: len(m.Snapshots), SizeGiB: m.SizeGiB(), DataBytes: dataBytes, Tags: m.Tags,
 	}, "seal backup", string(m.ID))

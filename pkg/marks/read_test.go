@@ -62,8 +62,8 @@ func regionsOf(n int, stores ...cluster.StoreID) []cluster.Region {
 }
 
 var (
-	one = marks.Source{Store: 1, Address: "one"} //nolint:gochecknoglobals // a constant
-	two = marks.Source{Store: 2, Address: "two"} //nolint:gochecknoglobals // a constant
+	one = marks.Source{Store: 1, Address: "one"}
+	two = marks.Source{Store: 2, Address: "two"}
 )
 
 func TestRead_WhatCannotBeRead_HasNoMarkAndIsNoFailure(t *testing.T) {

@@ -194,6 +194,10 @@ func TestSet_UnknownNameOrLabels_IsAnError(t *testing.T) {
 	s = metrics.NewSet()
 	s.Add("tisnap_lock_held", 1)
 	require.Error(t, s.Err())
+	s = metrics.NewSet()
+	s.Complete()
+	s.Add("tisnap_lock_held", 1, "tidb/prod")
+	require.ErrorContains(t, s.Err(), "tisnap_lock_held")
 }
 
 // The names follow Prometheus' conventions: promlint reads every metric of the table.

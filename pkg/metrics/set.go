@@ -68,6 +68,12 @@ func (s *Set) AddBool(name string, yes bool, labels ...string) {
 	s.Add(name, value, labels...)
 }
 
+// Complete drops what only Add needs, for a set that is kept. An Add after it is a misuse, which Err returns.
+func (s *Set) Complete() {
+	s.descs, s.seen = nil, nil
+	s.values = slices.Clip(s.values)
+}
+
 // Err returns the first misuse of Add, nil if there was none.
 func (s *Set) Err() error { return s.err }
 

@@ -1,11 +1,10 @@
 package notify
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -95,19 +94,15 @@ func (s *Summary) FromReport(r *report.Report) {
 }
 
 // newEvent wraps the summary; its id is new.
-func newEvent(s Summary, now time.Time) (Event, error) {
-	id, err := uuid.NewRandom()
-	if err != nil {
-		return Event{}, failure.Wrap(err, failure.Unknown, "make event id", "")
-	}
+func newEvent(s Summary, now time.Time) Event {
 	source := "/tisnap"
 	if s.Cluster != "" {
 		source = "/clusters/" + pathEscaped(s.Cluster)
 	}
 	return Event{
-		SpecVersion: "1.0", ID: id.String(), Source: source, Type: "io.tisnap." + s.Operation + "." + string(s.Outcome),
+		SpecVersion: "1.0", ID: rand.Text(), Source: source, Type: "io.tisnap." + s.Operation + "." + string(s.Outcome),
 		Subject: string(s.Backup), Time: now.UTC(), DataContentType: "application/json", Data: s,
-	}, nil
+	}
 }
 
 func encode(e Event) ([]byte, error) {

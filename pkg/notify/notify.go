@@ -21,11 +21,7 @@ func Send(ctx context.Context, rawURL string, s Summary, l outbound.Limits) erro
 		return failure.Annotate(err, op, "")
 	}
 	target := "receiver " + outbound.Host(rawURL)
-	event, err := newEvent(s, time.Now())
-	if err != nil {
-		return err
-	}
-	body, err := encode(event)
+	body, err := encode(newEvent(s, time.Now()))
 	if err != nil {
 		return err
 	}

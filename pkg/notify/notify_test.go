@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -123,6 +124,27 @@ func TestSend_IsAValidCloudEvent(t *testing.T) {
 		"holdAttempts":2,"tikvs":3,"volumes":6,"dataBytes":1099511627776,
 		"phases":[{"name":"create task","seconds":3},{"name":"volume snapshots","seconds":3590}],
 		"warnings":["TiFlash is not in the backup[31m forged line"]}`, string(e["data"]))
+}
+
+// The event that docs/monitoring.md shows has fields that events have, in their form.
+func TestDocs_Event(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/monitoring.md")
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(string(page), "```json\n")
+	shown, _, found := strings.Cut(rest, "```")
+	require.True(t, found)
+	d := json.NewDecoder(strings.NewReader(shown))
+	d.DisallowUnknownFields()
+	var e notify.Event
+	require.NoError(t, d.Decode(&e))
+	body, err := json.Marshal(e)
+	require.NoError(t, err)
+	require.JSONEq(t, shown, string(body))
+	s := example()
+	s.Failed(nil, 0)
+	require.Equal(t, "io.tisnap."+s.Operation+"."+string(s.Outcome), e.Type)
+	require.Equal(t, "/clusters/"+s.Cluster, e.Source)
 }
 
 func TestSend_RetriesWhatMayPass_WithTheSameEvent(t *testing.T) {

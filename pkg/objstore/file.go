@@ -136,35 +136,33 @@ func readFile(path string) (body []byte, info fs.FileInfo, err error) {
 }
 
 // GetRange implements Store.
-func (f *fileStore) GetRange(ctx context.Context, key string, offset, length int64) ([]byte, error) {
-	if err := errors.Join(CheckKey(key), checkRange(key, offset, length)); err != nil {
-		return nil, err
+func (f *fileStore) GetRange(ctx context.Context, key string, offset int64, into []byte) error {
+	if err := errors.Join(CheckKey(key), checkRange(key, offset, int64(len(into)))); err != nil {
+		return err
 	}
-	body, err := f.readRange(ctx, f.path(key), offset, length)
-	return body, explainFile(ctx, err, "get object", key)
+	return explainFile(ctx, f.readRange(ctx, f.path(key), offset, into), "get object", key)
 }
 
-func (f *fileStore) readRange(ctx context.Context, path string, offset, length int64) (body []byte, err error) {
+func (f *fileStore) readRange(ctx context.Context, path string, offset int64, into []byte) (err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return err
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	info, err := file.Stat()
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case info.IsDir():
-		return nil, fs.ErrNotExist // a folder of keys is not a key
-	case info.Size() < offset+length:
-		return nil, endsBefore(path, offset+length)
+		return fs.ErrNotExist // a folder of keys is not a key
+	case info.Size() < offset+int64(len(into)):
+		return endsBefore(path, offset+int64(len(into)))
 	}
-	body = make([]byte, length)
-	_, err = file.ReadAt(body, offset)
-	return body, err
+	_, err = file.ReadAt(into, offset)
+	return err
 }
 
 // List implements Store. It reads the listed files up to maxHashed for their versions.

@@ -53,8 +53,7 @@ func writeSynced(path string, body []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(body)
-	if err == nil {
+	if err = writeBody(file, body); err == nil {
 		err = file.Sync()
 	}
 	return errors.Join(err, file.Close())

@@ -124,24 +124,22 @@ func (o PutOptions) apply(in *s3.PutObjectInput) {
 
 // Get implements Store.
 func (s *s3Store) Get(ctx context.Context, key string) ([]byte, Version, error) {
-	return s.read(ctx, key, &s3.GetObjectInput{ChecksumMode: types.ChecksumModeEnabled})
+	return s.read(ctx, key, &s3.GetObjectInput{ChecksumMode: types.ChecksumModeEnabled}, nil)
 }
 
 // GetRange implements Store. S3 has no checksums of ranges.
-func (s *s3Store) GetRange(ctx context.Context, key string, offset, length int64) ([]byte, error) {
+func (s *s3Store) GetRange(ctx context.Context, key string, offset int64, into []byte) error {
+	length := int64(len(into))
 	if err := checkRange(key, offset, length); err != nil {
-		return nil, err
+		return err
 	}
 	body, _, err := s.read(ctx, key, &s3.GetObjectInput{
 		Range: aws.String(fmt.Sprintf("bytes=%d-%d", offset, offset+length-1)),
-	})
+	}, into)
 	if err == nil && int64(len(body)) != length {
 		err = endsBefore(s.call("get object", "", key).target(), offset+length)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return body, nil
+	return err
 }
 
 // endsBefore is the error for an object that is shorter than a range of it.
@@ -157,14 +155,16 @@ func checkRange(key string, offset, length int64) error {
 	return nil
 }
 
-// read makes the request of an object again if its body was at fault.
-func (s *s3Store) read(ctx context.Context, key string, in *s3.GetObjectInput) ([]byte, Version, error) {
+// read makes the request of an object again if its body was at fault. The body is in into if it is as long as that.
+func (s *s3Store) read(
+	ctx context.Context, key string, in *s3.GetObjectInput, into []byte,
+) ([]byte, Version, error) {
 	if err := CheckKey(key); err != nil {
 		return nil, "", err
 	}
 	in.Bucket, in.Key = aws.String(s.bucket), aws.String(s.prefix+key)
 	for try := 1; ; try++ {
-		body, version, again, err := s.get(ctx, in)
+		body, version, again, err := s.get(ctx, in, into)
 		if err == nil {
 			return body, version, nil
 		}
@@ -185,7 +185,7 @@ var errWholeObject = errors.New("its server ignores Range, and returns the whole
 
 // get reads once; again is true if the body was at fault.
 func (s *s3Store) get(
-	ctx context.Context, in *s3.GetObjectInput,
+	ctx context.Context, in *s3.GetObjectInput, into []byte,
 ) (body []byte, version Version, again bool, err error) {
 	out, err := s.client.GetObject(ctx, in)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *s3Store) get(
 	if in.Range != nil && out.ContentRange == nil && aws.ToInt64(out.ContentLength) != 0 {
 		return nil, "", false, errors.Join(errWholeObject, out.Body.Close())
 	}
-	body, err = io.ReadAll(out.Body)
+	body, err = readBody(out.Body, aws.ToInt64(out.ContentLength), into)
 	if closeErr := out.Body.Close(); err == nil {
 		err = closeErr // the checksum is compared at the end of the body
 	}
@@ -202,6 +202,27 @@ func (s *s3Store) get(
 		err = fmt.Errorf("%d bytes of %d: %w", len(body), *out.ContentLength, io.ErrUnexpectedEOF)
 	}
 	return body, Version(aws.ToString(out.ETag)), err != nil, err
+}
+
+// readBody reads all of a body that should have a length, at once: into a buffer that grows, it would be copied again
+// and again. A body of another length is returned as it is.
+func readBody(r io.Reader, length int64, into []byte) ([]byte, error) {
+	const atOnce = 64 << 20 // the length is what a server says
+	if length <= 0 || length > atOnce {
+		return io.ReadAll(r)
+	}
+	if int64(len(into)) != length {
+		into = make([]byte, length)
+	}
+	n, err := io.ReadFull(r, into)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return into[:n], nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	rest, err := io.ReadAll(r) // the checksum is compared at its end
+	return append(into, rest...), err
 }
 
 // List implements Store.

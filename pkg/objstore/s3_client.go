@@ -10,9 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/sdkhttp"
@@ -45,13 +43,7 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 		loaded.HTTPClient = &http.Client{Transport: sdkhttp.Wrap(transport), CheckRedirect: sameMethodOnly}
 	}
 	if c.RoleARN != "" {
-		loaded.Credentials = aws.NewCredentialsCache(
-			stscreds.NewAssumeRoleProvider(sts.NewFromConfig(loaded), c.RoleARN,
-				func(o *stscreds.AssumeRoleOptions) {
-					if c.ExternalID != "" {
-						o.ExternalID = aws.String(c.ExternalID)
-					}
-				}))
+		loaded.Credentials = sdkhttp.AssumeRole(loaded, "", c.RoleARN, c.ExternalID)
 	}
 	client := s3.NewFromConfig(loaded, func(o *s3.Options) {
 		if c.Endpoint != "" {

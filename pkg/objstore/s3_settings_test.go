@@ -1,14 +1,17 @@
 package objstore_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -74,7 +77,7 @@ func TestS3Create_SettingsOfObjects_AreSent(t *testing.T) {
 }
 
 // Credentials come from the SDK's chain: these are the ways of a pod.
-func TestS3_CredentialsOfAPod(t *testing.T) { //nolint:paralleltest // it sets the environment
+func TestS3_CredentialsOfAPod(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("jwt"), 0o600))
 	for name, c := range map[string]struct {
@@ -128,10 +131,52 @@ func TestGetRange_ServerIgnoresRange_SaysSo(t *testing.T) {
 			store, err := objstore.Open(t.Context(), "s3://bucket/prefix", objstore.Config{Region: "us-west-2", Endpoint: server.URL})
 			require.NoError(t, err)
 			defer store.(interface{ Close() }).Close()
-			_, err = store.GetRange(t.Context(), "a", 3, 4)
+			err = store.GetRange(t.Context(), "a", 3, make([]byte, 4))
 			require.True(t, failure.Is(err, failure.Unready), "%v", err)
 			require.ErrorContains(t, err, "ignores Range")
 			require.NotEmpty(t, failure.HintOf(err))
+		})
+	}
+}
+
+// A connection that breaks in the middle of a body is no end of it: half a journal could be read as a whole one.
+func TestS3Get_BodyCutOnce_IsReadAgain(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "id")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	const body = "line 1\nline 2\n"
+	for name, read := range map[string]func(context.Context, objstore.Store) (string, error){
+		"whole": func(ctx context.Context, s objstore.Store) (string, error) {
+			got, _, err := s.Get(ctx, "a")
+			return string(got), err
+		},
+		"range": func(ctx context.Context, s objstore.Store) (string, error) {
+			into := make([]byte, len(body))
+			err := s.GetRange(ctx, "a", 0, into)
+			return string(into), err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+				if r.Header.Get("Range") != "" {
+					w.Header().Set("Content-Range", fmt.Sprintf("bytes 0-%d/%d", len(body)-1, len(body)))
+					w.WriteHeader(http.StatusPartialContent)
+				}
+				if asked.Add(1) == 1 {
+					_, _ = io.WriteString(w, body[:7]) // the server then closes the connection, as the body is too short
+					return
+				}
+				_, _ = io.WriteString(w, body)
+			}))
+			defer server.Close()
+			store, err := objstore.Open(t.Context(), "s3://bucket/prefix", objstore.Config{Region: "us-west-2", Endpoint: server.URL})
+			require.NoError(t, err)
+			defer store.(interface{ Close() }).Close()
+			got, err := read(t.Context(), store)
+			require.NoError(t, err)
+			require.Equal(t, body, got)
+			require.EqualValues(t, 2, asked.Load())
 		})
 	}
 }

@@ -26,9 +26,9 @@ type Store interface {
 	Replace(ctx context.Context, key string, body []byte, old Version) (Version, error)
 	// Get returns the whole object. A missing one is NotFound; a body that does not match its checksum is Corrupt.
 	Get(ctx context.Context, key string) ([]byte, Version, error)
-	// GetRange returns the bytes [offset, offset+length) of an object, without a check of their content. An object that
-	// ends before is Corrupt, a missing one NotFound.
-	GetRange(ctx context.Context, key string, offset, length int64) ([]byte, error)
+	// GetRange fills into with the bytes of an object from offset on, without a check of their content. An object that
+	// ends before is Corrupt, a missing one NotFound. After an error, into has any content.
+	GetRange(ctx context.Context, key string, offset int64, into []byte) error
 	// List returns all objects whose key starts with prefix, in key order, across pages.
 	List(ctx context.Context, prefix string) ([]Object, error)
 	// ListAfter is List of the keys that sort after after, and reads only the pages that it needs. after need not be an

@@ -188,7 +188,7 @@ func TestClient_Stall_EndsWithTheContext(t *testing.T) { //nolint:tparallel // t
 		"pd.Tso":                      func(ctx context.Context) error { _, err := c.Now(ctx); return err },
 		"pd.UpdateServiceGCSafePoint": func(ctx context.Context) error { _, err := c.HoldGC(ctx, "x", 1, time.Minute); return err },
 	} {
-		t.Run(point, func(t *testing.T) { //nolint:paralleltest // one plan of faults
+		t.Run(point, func(t *testing.T) { // one plan of faults
 			require.NoError(t, faults.Add(fault.Rule{Point: point, Position: fault.Stall, Times: -1}))
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			err := call(ctx)

@@ -149,7 +149,7 @@ func TestRun_BeginCannotBeJournalled_StepDoesNotStart(t *testing.T) {
 	tr := &trace{}
 	j := &memory{refuse: func(r phase.Record) error {
 		if r.Type == phase.RecordBegin && r.Step == "b" {
-			return failure.New(failure.Conflict, "append", "", "somebody else writes")
+			return failure.New(failure.Conflict, "append", "", "someone else writes")
 		}
 		return nil
 	}}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
+
+	"github.com/tisnap/tisnap/pkg/failure"
 )
 
 // History is a journal's record of a run's processes so far.
@@ -82,6 +84,11 @@ func (h *History) Epoch() (highest int64) {
 
 // Done reports whether the step is done, and was not undone since.
 func (h *History) Done(step string) bool { _, done := h.done[step]; return done }
+
+// Result decodes what a step that is done recorded as its Resumption.State.
+func (h *History) Result(step string, into any) error {
+	return failure.Wrap(json.Unmarshal(h.done[step], into), failure.Corrupt, "read the journal", step)
+}
 
 // Began reports whether the step began and was not undone since: it may have left something.
 func (h *History) Began(step string) bool { return h.began[step] }

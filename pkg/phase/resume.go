@@ -82,9 +82,7 @@ func (e *Engine) admitted(ctx context.Context, steps []Step, step *Step) error {
 		return err
 	}
 	if len(now.Records) != e.writer.base {
-		return failure.New(failure.Conflict, "resume run", string(e.cfg.Run),
-			"another process has resumed it meanwhile").
-			WithHint("run the same command again")
+		return e.overtaken(now)
 	}
 	e.writer.resume()
 	s := e.scope(step)
@@ -114,6 +112,21 @@ func (e *Engine) admitted(ctx context.Context, steps []Step, step *Step) error {
 		return e.startOver(ctx, steps, step, why)
 	}
 	return nil
+}
+
+// overtaken says what became of a run whose journal grew while this process waited for the lock.
+func (e *Engine) overtaken(now *History) error {
+	run := string(e.cfg.Run)
+	switch {
+	case now.Ended && now.Error == "":
+		return failure.New(failure.Conflict, "resume run", run, "its process was alive, and has finished it").
+			WithHint("there is nothing left to do: tisnap report %s shows it", run)
+	case now.Ended:
+		return failure.New(failure.Conflict, "resume run", run, "it has failed meanwhile: %s", now.Error).
+			WithHint("run the same command again")
+	}
+	return failure.New(failure.Conflict, "resume run", run, "another process has worked on it meanwhile").
+		WithHint("run the same command again")
 }
 
 // skip adopts a step that an earlier process completed.

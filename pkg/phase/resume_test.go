@@ -162,18 +162,30 @@ func TestRun_NewAndNotAdmitted_LeavesNoJournal(t *testing.T) {
 	}
 }
 
+// The error says what the other process did: a run that it finished was never another's to resume.
 func TestResume_AnotherProcessWasFaster_IsAConflict(t *testing.T) {
 	t.Parallel()
-	j, tr := died(begin("lock"), done("lock")), &trace{}
-	lock := tr.step("lock", nil)
-	lock.Resume.Repeat = true
-	lock.Do = func(context.Context, *phase.Scope) error {
-		j.records = append(j.records, phase.Record{Seq: 4, Type: phase.RecordResumed})
-		return nil
+	for want, record := range map[string]phase.Record{
+		"another process has worked on it meanwhile": {Type: phase.RecordResumed},
+		"its process was alive, and has finished it": {Type: phase.RecordEnd},
+		"it has failed meanwhile: no quota":          {Type: phase.RecordEnd, Error: "no quota"},
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			j, tr := died(begin("lock"), done("lock")), &trace{}
+			lock := tr.step("lock", nil)
+			lock.Resume.Repeat = true
+			lock.Do = func(context.Context, *phase.Scope) error {
+				record.Seq = 4
+				j.records = append(j.records, record)
+				return nil
+			}
+			err := phase.New(continuing(j, nil, func() {})).Run(t.Context(), []phase.Step{lock, tr.step("a", nil)})
+			assert.Equal(t, failure.Conflict, failure.KindOf(err))
+			assert.ErrorContains(t, err, want)
+			assert.NotContains(t, tr.did, "a")
+		})
 	}
-	err := phase.New(continuing(j, nil, func() {})).Run(t.Context(), []phase.Step{lock, tr.step("a", nil)})
-	assert.Equal(t, failure.Conflict, failure.KindOf(err))
-	assert.NotContains(t, tr.did, "a")
 }
 
 func TestResume_RunWasBeingUndone_IsAConflict(t *testing.T) {

@@ -28,7 +28,7 @@ func TestUndo_ThatTakesAway_WaitsForItsRecordAndNotForEver(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				j := &memory{}
-				var failed, letGo, took time.Time
+				var failed, released, took time.Time
 				recorded := false
 				none := func(context.Context, *phase.Scope) error { return nil }
 				_ = phase.New(phase.Config{Journal: j}).Run(t.Context(), []phase.Step{
@@ -39,13 +39,13 @@ func TestUndo_ThatTakesAway_WaitsForItsRecordAndNotForEver(t *testing.T) {
 						})
 						return err
 					}}},
-					{Phase: "p", Name: "hold", Deadline: time.Minute, Undo: phase.Undo{First: true, Unfenced: "it releases it", Do: func(context.Context, *phase.Scope) error { letGo = time.Now(); return nil }}, Do: none},
+					{Phase: "p", Name: "hold", Deadline: time.Minute, Undo: phase.Undo{First: true, Unfenced: "it releases it", Do: func(context.Context, *phase.Scope) error { released = time.Now(); return nil }}, Do: none},
 					{Phase: "p", Name: "fail", Deadline: time.Minute, Do: func(context.Context, *phase.Scope) error {
 						failed, j.delay = time.Now(), row.delay
 						return errors.New("no room")
 					}},
 				})
-				require.Zero(t, letGo.Sub(failed))
+				require.Zero(t, released.Sub(failed))
 				require.Equal(t, row.recorded, recorded)
 				require.LessOrEqual(t, took.Sub(failed), 12*time.Second)
 			})

@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 )
 
-var prod = cluster.Name{Namespace: "tidb", Name: "prod"} //nolint:gochecknoglobals // a constant
+var prod = cluster.Name{Namespace: "tidb", Name: "prod"}
 
 // now is PD's clock.
 func now() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }

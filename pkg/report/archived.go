@@ -8,6 +8,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
 )
 
 // Archived is what an archive run read, and what it stored.
@@ -30,12 +31,15 @@ type Archived struct {
 
 // ArchivedBytes are the bytes of blocks, before compression. What was read is zeros, unchanged, repeated or packed.
 type ArchivedBytes struct {
-	ReadBytes      int64 `json:"readBytes"`
-	FreeBytes      int64 `json:"freeBytes,omitempty"`      // not read: the file system does not use them
-	ZeroBytes      int64 `json:"zeroBytes,omitempty"`      // zeros
-	UnchangedBytes int64 `json:"unchangedBytes,omitempty"` // where the base has them
-	RepeatedBytes  int64 `json:"repeatedBytes,omitempty"`  // packed earlier in the run
-	PackedBytes    int64 `json:"packedBytes"`
+	ReadBytes    int64 `json:"readBytes"`
+	FreeBytes    int64 `json:"freeBytes,omitempty"`    // not read: the file system does not use them
+	AuditedBytes int64 `json:"auditedBytes,omitempty"` // read, though they are free, by an audit
+	// AuditedDataBytes are those of them that are not zeros: only in these would a restore without them differ.
+	AuditedDataBytes int64 `json:"auditedDataBytes,omitempty"`
+	ZeroBytes        int64 `json:"zeroBytes,omitempty"`      // zeros
+	UnchangedBytes   int64 `json:"unchangedBytes,omitempty"` // where the base has them
+	RepeatedBytes    int64 `json:"repeatedBytes,omitempty"`  // packed earlier in the run
+	PackedBytes      int64 `json:"packedBytes"`
 }
 
 // ArchivedVolume is what became of one volume.
@@ -45,6 +49,8 @@ type ArchivedVolume struct {
 	Snapshot  cluster.SnapshotID `json:"snapshot"`
 	SizeBytes int64              `json:"sizeBytes"`
 	Compared  string             `json:"comparedWith"` // nothing, archive, snapshot or itself
+	// FreeUnknown is why no block was left out as free, as a clause; "" if some could be, or were not to be.
+	FreeUnknown string `json:"freeUnknown,omitempty"`
 	ArchivedBytes
 	Seconds float64 `json:"seconds"` // of the process that finished it
 }
@@ -66,10 +72,28 @@ func (a *Archived) Facts() [][2]string {
 	if a.RequestsUSD != nil {
 		requests += "; " + usd(*a.RequestsUSD)
 	}
-	out := [][2]string{{"archive", where}, {"read", a.Text()}, {"requests", requests}}
+	out := [][2]string{{"archive", where}, {"read", a.Text()}}
+	if a.AuditedBytes > 0 {
+		out = append(out, [2]string{"audit", fmt.Sprintf("%s are free by the file systems, %s of them not zeros; "+
+			"all of it was read", Bytes(a.AuditedBytes), Bytes(a.AuditedDataBytes))})
+	}
+	if why := a.freeUnknown(); len(why) > 0 {
+		out = append(out, [2]string{"free blocks unknown", failure.List(why)})
+	}
+	out = append(out, [2]string{"requests", requests})
 	if slowest := a.slowest(); slowest != nil {
 		out = append(out, [2]string{"slowest volume", fmt.Sprintf("store %d %s, %s in %s", slowest.Store,
 			Name(string(slowest.Role)), Bytes(slowest.ReadBytes), Duration(slowest.Seconds))})
+	}
+	return out
+}
+
+// freeUnknown is why nothing was left out as free, of each volume of which this is so.
+func (a *Archived) freeUnknown() (out []string) {
+	for _, v := range a.Volumes {
+		if v.FreeUnknown != "" {
+			out = append(out, fmt.Sprintf("store %d %s: %s", v.Store, Name(string(v.Role)), Name(v.FreeUnknown)))
+		}
 	}
 	return out
 }
@@ -121,7 +145,7 @@ func (a *Archived) printable(as func(string) string) *Archived {
 	out.Volumes = slices.Clone(a.Volumes)
 	for i := range out.Volumes {
 		v := &out.Volumes[i]
-		v.Role, v.Compared = cluster.Role(as(string(v.Role))), as(v.Compared)
+		v.Role, v.Compared, v.FreeUnknown = cluster.Role(as(string(v.Role))), as(v.Compared), as(v.FreeUnknown)
 	}
 	return &out
 }

@@ -24,12 +24,13 @@ func TestTable_Archive_SaysWhatBecameOfTheBlocks(t *testing.T) {
 	cost := 6.4
 	of := report.ArchivedBytes{
 		ReadBytes: 8 << 40, ZeroBytes: 1 << 40, UnchangedBytes: 4 << 40, RepeatedBytes: 1 << 40, PackedBytes: 2 << 40, FreeBytes: 1 << 30,
+		AuditedBytes: 3 << 30, AuditedDataBytes: 1 << 30,
 	}
 	r := archive(&report.Archived{
 		Repository: "feed", Archive: "nightly-1", Base: "older-1", ArchivedBytes: of, Packs: 32768, StoredBytes: 1 << 40,
 		Lists: 1234, Reads: 16777216, Throttled: 3, RequestsUSD: &cost,
 		Volumes: []report.ArchivedVolume{
-			{Store: 1, Role: "data", ArchivedBytes: of, Seconds: 3600}, {Store: 2, Role: "data", Seconds: 7200},
+			{Store: 1, Role: "data", ArchivedBytes: of, Seconds: 3600}, {Store: 2, Role: "data", Seconds: 7200, FreeUnknown: "no ext4"},
 		},
 	})
 	var b bytes.Buffer
@@ -38,6 +39,8 @@ func TestTable_Archive_SaysWhatBecameOfTheBlocks(t *testing.T) {
 		"archive nightly of tidb/prod: done\n",
 		"archive: nightly-1 in repository feed, after older-1\n",
 		"read: 8 TiB: 1 TiB zeros, 4 TiB unchanged, 1 TiB repeated, 2 TiB stored in 1 TiB; not read as free: 1 GiB\n",
+		"audit: 3 GiB are free by the file systems, 1 GiB of them not zeros; all of it was read\n",
+		"free blocks unknown: store 2 data: no ext4\n",
 		"requests: 1,234 lists and 16,777,216 reads of blocks, 3 of them throttled; 32768 packs; 6.40 USD\n",
 		"slowest volume: store 1 data, 8 TiB in 1h00m00s\n",
 	} {
@@ -63,12 +66,12 @@ func TestMarkdown_ArchiveWithHostileNames_IsEscaped(t *testing.T) {
 	t.Parallel()
 	r := archive(&report.Archived{
 		Repository: "*r*", Archive: "<b>", Base: "[x](y)", Volumes: []report.ArchivedVolume{
-			{Store: 1, Role: "<i>", ArchivedBytes: report.ArchivedBytes{ReadBytes: 1}, Seconds: 1},
+			{Store: 1, Role: "<i>", FreeUnknown: "<u>", ArchivedBytes: report.ArchivedBytes{ReadBytes: 1}, Seconds: 1},
 		},
 	})
 	var b bytes.Buffer
 	require.NoError(t, r.Markdown(&b, report.TableOptions{}))
-	for _, raw := range []string{"<b>", "<i>", "[x](y)", " *r*"} {
+	for _, raw := range []string{"<b>", "<i>", "<u>", "[x](y)", " *r*"} {
 		require.NotContains(t, b.String(), raw)
 	}
 }

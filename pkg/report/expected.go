@@ -9,11 +9,19 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// expectedLine is the model's estimate and its error; "" without an estimate, and for a run that failed: how long it
-// took to fail is no error of the model.
+// Shown is the estimate to show beside the run's times; nil without one, and for a run that failed: how long it took to
+// fail is no error of the model.
+func (r *Report) Shown() *Expected {
+	if e := r.Expected; e != nil && e.Seconds > 0 && r.Outcome != phase.Failed {
+		return e
+	}
+	return nil
+}
+
+// expectedLine is the model's estimate and its error; "" if none is shown.
 func (r *Report) expectedLine() string {
-	e := r.Expected
-	if e == nil || e.Seconds <= 0 || r.Outcome == phase.Failed {
+	e := r.Shown()
+	if e == nil {
 		return ""
 	}
 	difference, off := "; it took as long as expected", math.Round(100*(r.TotalSeconds/e.Seconds-1))
@@ -46,8 +54,8 @@ func Difference(want, got float64) string {
 	}
 }
 
-// Verdict compares a time with the range that was expected.
-func Verdict(low, high, got float64) string {
+// Comparison compares a time with the range that was expected.
+func Comparison(low, high, got float64) string {
 	switch {
 	case got-high >= noise:
 		return "slower"

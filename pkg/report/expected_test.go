@@ -121,7 +121,7 @@ func TestDifferenceAndVerdict(t *testing.T) {
 		t.Run(fmt.Sprint(row), func(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, row.difference, report.Difference(row.want, row.got))
-			require.Equal(t, row.verdict, report.Verdict(row.low, row.high, row.got))
+			require.Equal(t, row.verdict, report.Comparison(row.low, row.high, row.got))
 		})
 	}
 }

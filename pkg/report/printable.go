@@ -46,7 +46,7 @@ func (r *Report) printable(as func(string) string) *Report {
 		c.Since = cluster.BackupID(as(string(c.Since)))
 		out.Changed = &c
 	}
-	out.Archived = r.Archived.printable(as)
+	out.Archived, out.Copied = r.Archived.printable(as), r.Copied.printable(as)
 	if r.VolumeSettings != nil {
 		v := *r.VolumeSettings
 		v.Type = as(v.Type)

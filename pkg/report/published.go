@@ -17,10 +17,10 @@ const (
 	StartTiDB      = "start TiDB"
 )
 
-// PublishedPhases are the phases of the operation's published table, in its order; none for an archive, which has none.
+// PublishedPhases are the phases of the operation's published table, in its order; none for an archive or a copy.
 func PublishedPhases(o Operation) []string {
 	switch o {
-	case Archive:
+	case Archive, Copy:
 		return nil
 	case Restore:
 		return restorePhases()

@@ -25,6 +25,7 @@ const (
 	Restore Operation = "restore"
 	Resolve Operation = "resolve" // the second half of a restore, on its own
 	Archive Operation = "archive" // a backup's copy outside EBS
+	Copy    Operation = "copy"    // a backup's copy in another region, account or key
 )
 
 // Report is how long a run took, and on what. New versions add JSON fields; none is ever renamed.
@@ -46,7 +47,7 @@ type Header struct {
 	Operation Operation        `json:"operation"`
 	Run       cluster.RunID    `json:"run"`
 	Backup    cluster.BackupID `json:"backup"`
-	// Cluster is the source of a backup or an archive, and the target of a restore.
+	// Cluster is the source of a backup, an archive or a copy, and the target of a restore.
 	Cluster cluster.Name `json:"cluster"`
 	// Outcome is phase.Done or phase.Failed.
 	Outcome  phase.Outcome `json:"outcome"`
@@ -75,6 +76,8 @@ type Header struct {
 	Changed *Changed `json:"changed,omitempty"`
 	// Archived is what an archive run read and stored; nil for other runs, and before its blocks were read.
 	Archived *Archived `json:"archived,omitempty"`
+	// Copied is what a copy run copied; nil for other runs, and before it was planned.
+	Copied *CopiedSet `json:"copied,omitempty"`
 	// VolumeSettings are those of the restored volumes, or of a backup's source; nil if unknown.
 	VolumeSettings *VolumeSettings `json:"volumeSettings,omitempty"`
 	// Expected is what was announced at the run's start; nil if nothing was, as for a cluster's first backup, whose

@@ -10,26 +10,26 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
 )
 
-// verdict is whether a region has anything to flash back.
-type verdict uint8
+// regionState is whether a region has anything to flash back.
+type regionState uint8
 
 const (
-	changed   verdict = iota // or unknown: it is flashed back
-	candidate                // its log ends where it did at the mark
-	unchanged                // and none of its keys is locked
+	changed   regionState = iota // or unknown: it is flashed back
+	candidate                    // its log ends where it did at the mark
+	unchanged                    // and none of its keys is locked
 )
 
-// verdicts has the verdicts on all planned regions. It is safe for concurrent use.
-type verdicts struct {
+// regionStates has the states of all planned regions. It is safe for concurrent use.
+type regionStates struct {
 	leaders []plan.Leader // in key order; only their stores change
 
 	mu sync.Mutex
-	of []verdict // indexed like leaders
+	of []regionState // indexed like leaders
 }
 
-// newVerdicts makes candidates of the regions whose logs end where they did at the marks.
-func newVerdicts(made *plan.Plan, set *marks.Set) *verdicts {
-	v := &verdicts{leaders: made.Leaders, of: make([]verdict, len(made.Leaders))}
+// newRegionStates makes candidates of the regions whose logs end where they did at the marks.
+func newRegionStates(made *plan.Plan, set *marks.Set) *regionStates {
+	v := &regionStates{leaders: made.Leaders, of: make([]regionState, len(made.Leaders))}
 	for i, same := range made.Unchanged(set) {
 		if same {
 			v.of[i] = candidate
@@ -39,7 +39,7 @@ func newVerdicts(made *plan.Plan, set *marks.Set) *verdicts {
 }
 
 // find returns the index of the planned region with exactly these keys, id and version.
-func (v *verdicts) find(r cluster.Region) (int, bool) {
+func (v *regionStates) find(r cluster.Region) (int, bool) {
 	i, ok := slices.BinarySearchFunc(v.leaders, r.Keys.Start, func(l plan.Leader, start cluster.EncodedKey) int {
 		return bytes.Compare(l.Keys.Start, start)
 	})
@@ -52,7 +52,7 @@ func (v *verdicts) find(r cluster.Region) (int, bool) {
 
 // isCandidate reports whether PD's region is a candidate led by the planned leader: the log of another peer was not
 // compared.
-func (v *verdicts) isCandidate(r cluster.Region) (int, bool) {
+func (v *regionStates) isCandidate(r cluster.Region) (int, bool) {
 	i, ok := v.find(r)
 	if !ok || v.leaders[i].Store != r.Leader.Store {
 		return 0, false
@@ -62,14 +62,14 @@ func (v *verdicts) isCandidate(r cluster.Region) (int, bool) {
 	return i, v.of[i] != changed
 }
 
-func (v *verdicts) set(i int, to verdict) {
+func (v *regionStates) set(i int, to regionState) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.of[i] = to
 }
 
-// list returns the indexes of the regions with this verdict.
-func (v *verdicts) list(of verdict) []int {
+// list returns the indexes of the regions in this state.
+func (v *regionStates) list(of regionState) []int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var out []int
@@ -82,7 +82,7 @@ func (v *verdicts) list(of verdict) []int {
 }
 
 // moved records regions that will be led by another peer than the one compared.
-func (v *verdicts) moved(to map[cluster.RegionID]cluster.StoreID) {
+func (v *regionStates) moved(to map[cluster.RegionID]cluster.StoreID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for i := range v.leaders {

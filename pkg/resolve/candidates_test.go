@@ -13,9 +13,9 @@ import (
 )
 
 // oneCandidate is a region that is to be led by store 2, and whose log is the mark's.
-func oneCandidate() (*verdicts, cluster.Region) {
+func oneCandidate() (*regionStates, cluster.Region) {
 	leader := plan.Leader{Region: 7, Store: 2, Version: 3, Term: 5, Index: 10, Keys: cluster.KeyRange{}}
-	v := newVerdicts(&plan.Plan{Leaders: []plan.Leader{leader}}, marks.NewSet([]marks.Mark{{Region: 7, Version: 3, Term: 5, Index: 10}}))
+	v := newRegionStates(&plan.Plan{Leaders: []plan.Leader{leader}}, marks.NewSet([]marks.Mark{{Region: 7, Version: 3, Term: 5, Index: 10}}))
 	return v, cluster.Region{ID: 7, Version: 3, Leader: cluster.Peer{ID: 9, Store: 2}}
 }
 
@@ -35,25 +35,25 @@ func TestScanRegion_NotTheOneThatWasCompared_HasChanged(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
-		change func(v *verdicts, region *cluster.Region)
-		want   verdict
+		change func(v *regionStates, region *cluster.Region)
+		want   regionState
 	}{
-		{"the one that was compared", func(*verdicts, *cluster.Region) {}, unchanged},
-		{"another peer has come to lead", func(_ *verdicts, r *cluster.Region) { r.Leader.Store = 3 }, changed},
-		{"another peer was asked to lead", func(v *verdicts, r *cluster.Region) {
+		{"the one that was compared", func(*regionStates, *cluster.Region) {}, unchanged},
+		{"another peer has come to lead", func(_ *regionStates, r *cluster.Region) { r.Leader.Store = 3 }, changed},
+		{"another peer was asked to lead", func(v *regionStates, r *cluster.Region) {
 			v.moved(map[cluster.RegionID]cluster.StoreID{7: 3})
 		}, changed},
-		{"it was split meanwhile", func(_ *verdicts, r *cluster.Region) { r.Version++ }, candidate},
-		{"another region has its keys", func(_ *verdicts, r *cluster.Region) { r.ID++ }, candidate},
-		{"a part of it is another region's", func(_ *verdicts, r *cluster.Region) { r.Keys.End = cluster.EncodedKey("k") }, candidate},
+		{"it was split meanwhile", func(_ *regionStates, r *cluster.Region) { r.Version++ }, candidate},
+		{"another region has its keys", func(_ *regionStates, r *cluster.Region) { r.ID++ }, candidate},
+		{"a part of it is another region's", func(_ *regionStates, r *cluster.Region) { r.Keys.End = cluster.EncodedKey("k") }, candidate},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			v, region := oneCandidate()
 			c.change(v, &region)
-			b := &flashback{verdicts: v, tikv: scannedTiKV{}}
+			b := &flashback{states: v, tikv: scannedTiKV{}}
 			require.NoError(t, b.scanRegion(t.Context(), "store", tikv.Flashback{Region: region}))
-			require.Equal(t, []int{0}, v.list(c.want), "a candidate that stays one is taken back, as is one that has changed")
+			require.Equal(t, []int{0}, v.list(c.want), "a candidate that stays one is flashed back, as is one that has changed")
 		})
 	}
 }
@@ -65,7 +65,7 @@ func TestScanRegion_WhatTheStoreAnswers_Decides(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		store scannedTiKV
-		want  verdict
+		want  regionState
 		err   error
 	}{
 		{"no lock", scannedTiKV{}, unchanged, nil},
@@ -77,7 +77,7 @@ func TestScanRegion_WhatTheStoreAnswers_Decides(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			v, region := oneCandidate()
-			b := &flashback{verdicts: v, tikv: c.store}
+			b := &flashback{states: v, tikv: c.store}
 			require.ErrorIs(t, b.scanRegion(t.Context(), "store", tikv.Flashback{Region: region}), c.err)
 			require.Equal(t, []int{0}, v.list(c.want))
 		})

@@ -79,7 +79,7 @@ func (c *regionCalls) checkRegion(ctx context.Context, keys cluster.KeyRange) (i
 		err = failure.New(failure.Corrupt, "check unchanged region", keys.String(),
 			"its log had not changed since the backup, and a flashback has changed its rows: %d before, %d after",
 			before.Rows, after.Rows).
-			WithHint("take every region back: restore or resolve again with --flashback=all, and report this")
+			WithHint("flash back every region: restore or resolve again with --flashback=all, and report this")
 	}
 	return after.Rows, err
 }

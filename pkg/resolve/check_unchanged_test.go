@@ -24,7 +24,7 @@ func (checkedPD) Regions(_ context.Context, keys cluster.KeyRange) ([]cluster.Re
 	return []cluster.Region{{ID: 7, Keys: keys, Leader: cluster.Peer{ID: 9, Store: 1}}}, nil
 }
 
-// checkedTiKV notes which regions are taken back, by their start keys. A row of theirs changes by that if they say so.
+// checkedTiKV records which regions are flashed back, by their start keys; if changes is set, a row of each of those changes.
 type checkedTiKV struct {
 	TiKV
 	changes bool
@@ -93,7 +93,7 @@ func inStep(t *testing.T, do func(context.Context, *phase.Scope) error) error {
 	return phase.New(phase.Config{Run: "run", Journal: phase.NoJournal{}}).Run(t.Context(), []phase.Step{{Phase: "p", Name: "s", Deadline: time.Minute, Do: do}})
 }
 
-// So many as are asked for are taken back, and not the same ones each time.
+// As many as requested are flashed back, and not the same ones each time.
 func TestCheckUnchanged_TakesRandomOnesBack(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -127,10 +127,10 @@ func TestCheckUnchanged_AnotherRunHasTheCluster_NothingIsTakenBack(t *testing.T)
 	require.Empty(t, store.flashed)
 }
 
-// The time that was saved is that of the unchanged regions at the rate of those that were taken back.
+// The time that was saved is that of the unchanged regions at the rate of those that were flashed back.
 func TestNoteSaved_IsAtTheMeasuredRate(t *testing.T) {
 	t.Parallel()
-	b := &flashback{verdicts: &verdicts{leaders: make([]plan.Leader, 7)}, flashing: 8 * time.Second, record: &record{unchanged: 3}}
+	b := &flashback{states: &regionStates{leaders: make([]plan.Leader, 7)}, flashing: 8 * time.Second, record: &record{unchanged: 3}}
 	b.flashes.Store(4)
 	require.NoError(t, inStep(t, func(_ context.Context, s *phase.Scope) error {
 		flashed, seconds := b.saved(s)

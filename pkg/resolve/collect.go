@@ -39,7 +39,7 @@ func (g *gathering) run(ctx context.Context, s *phase.Scope) (*plan.Metas, error
 		if read == len(g.cfg.Stores) && err == nil {
 			break
 		}
-		if err := g.decide(err); err != nil { //nolint:contextcheck // a plan is computed, without waiting
+		if err := g.decide(ctx, err); err != nil {
 			return nil, err
 		}
 		if err := g.await(ctx); err != nil {

@@ -21,7 +21,7 @@ func permanent(err error) bool {
 // decide fails the run if a store's answer is permanent, or if nothing came from one for Config.Stall once nothing else
 // waits for the stores: a process that crashes on its volumes every time would block the run for ever. pdErr is why PD
 // does not list the stores, if so: it may have no leader, or no store yet.
-func (g *gathering) decide(pdErr error) error {
+func (g *gathering) decide(ctx context.Context, pdErr error) error {
 	now := time.Now()
 	if g.coming {
 		g.listed = now
@@ -60,15 +60,15 @@ func (g *gathering) decide(pdErr error) error {
 	}
 	return failure.New(failure.Limited, "read region metas", g.cfg.Cluster.String(), "for %s: %s", g.cfg.Stall,
 		failure.List(late)).
-		WithHint("%s", g.hintWithout(lateStores))
+		WithHint("%s", g.hintWithout(ctx, lateStores))
 }
 
 // hintWithout returns the hint about stores that do not come up. It names the command that leaves them out if a plan
 // without them is possible.
-func (g *gathering) hintWithout(late []cluster.StoreID) string {
+func (g *gathering) hintWithout(ctx context.Context, late []cluster.StoreID) string {
 	const hint = "look at the logs of the stores' pods: their processes may not run on what their volumes hold"
 	without := append(slices.Clone(g.cfg.TolerateStores), late...)
-	switch v := g.without(late); {
+	switch v := g.without(ctx, late); {
 	case !v.Known:
 		return hint +
 			"; the other stores have not been read, so whether the cluster can do without them is unknown"

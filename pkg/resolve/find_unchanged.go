@@ -18,7 +18,7 @@ const scanEach = 500 * time.Millisecond
 // region has changed, whatever its transaction: the commit record of a primary outlives the flashback, and would later
 // commit the lock of a secondary.
 func (b *flashback) findUnchanged(ctx context.Context, s *phase.Scope, check func([]cluster.KeyRange) error) error {
-	candidates := b.verdicts.list(candidate)
+	candidates := b.states.list(candidate)
 	if len(candidates) == 0 {
 		if b.record.unchanged == 0 {
 			s.Note("flashing back every region: no region's log is known to end where it did before the backup")
@@ -32,8 +32,8 @@ func (b *flashback) findUnchanged(ctx context.Context, s *phase.Scope, check fun
 		return err
 	}
 	var found []cluster.KeyRange
-	for _, i := range b.verdicts.list(unchanged) {
-		found = append(found, b.verdicts.leaders[i].Keys)
+	for _, i := range b.states.list(unchanged) {
+		found = append(found, b.states.leaders[i].Keys)
 	}
 	if err := check(found); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (b *flashback) findUnchanged(ctx context.Context, s *phase.Scope, check fun
 	}
 	b.record.unchanged += len(found)
 	s.Note("%d of %d regions are unchanged since the backup ts and are not flashed back; %d more had a lock",
-		len(found), len(b.verdicts.leaders), len(candidates)-len(found))
+		len(found), len(b.states.leaders), len(candidates)-len(found))
 	return b.record.noted(ctx, nil)
 }
 
@@ -51,8 +51,8 @@ func (b *flashback) findUnchanged(ctx context.Context, s *phase.Scope, check fun
 // are skipped.
 func (b *flashback) scanLocks(ctx context.Context, s *phase.Scope) error {
 	skip := sweep.NewCoverage(b.record.flashed.List()...)
-	for _, i := range b.verdicts.list(changed) {
-		skip.Add(b.verdicts.leaders[i].Keys)
+	for _, i := range b.states.list(changed) {
+		skip.Add(b.states.leaders[i].Keys)
 	}
 	nothing := func(context.Context) error { return nil } // a run that resumes scans again
 	_, err := b.sweeps.run(ctx, s, sweep.Config{
@@ -64,10 +64,10 @@ func (b *flashback) scanLocks(ctx context.Context, s *phase.Scope) error {
 
 // scanRegion decides about one region. If another run has prepared it meanwhile, it has changed.
 func (b *flashback) scanRegion(ctx context.Context, address string, f tikv.Flashback) error {
-	i, ok := b.verdicts.isCandidate(f.Region)
+	i, ok := b.states.isCandidate(f.Region)
 	if !ok {
-		if i, known := b.verdicts.find(f.Region); known {
-			b.verdicts.set(i, changed)
+		if i, known := b.states.find(f.Region); known {
+			b.states.set(i, changed)
 		}
 		return nil
 	}
@@ -75,11 +75,11 @@ func (b *flashback) scanRegion(ctx context.Context, address string, f tikv.Flash
 	var refused *tikv.RegionError
 	switch {
 	case errors.As(err, &refused) && refused.Kind == tikv.RegionInFlashback, err == nil && locked:
-		b.verdicts.set(i, changed)
+		b.states.set(i, changed)
 		return nil
 	case err != nil:
 		return err
 	}
-	b.verdicts.set(i, unchanged)
+	b.states.set(i, unchanged)
 	return nil
 }

@@ -21,11 +21,11 @@ const (
 
 // flashback flashes back the regions that have changed, or all of them.
 type flashback struct {
-	cfg      *settings
-	tikv     tikv.Flashbacker
-	verdicts *verdicts
-	record   *record
-	sweeps   *sweeps
+	cfg    *settings
+	tikv   tikv.Flashbacker
+	states *regionStates
+	record *record
+	sweeps *sweeps
 
 	flashes  atomic.Int64 // regions that this run has flashed back
 	flashing time.Duration
@@ -81,7 +81,7 @@ func (b *flashback) flashRegion(ctx context.Context, address string, f tikv.Flas
 // number of keys.
 func (b *flashback) saved(s *phase.Scope) (flashed int, seconds float64) {
 	unchanged := b.record.unchanged
-	flashed = max(0, len(b.verdicts.leaders)-unchanged)
+	flashed = max(0, len(b.states.leaders)-unchanged)
 	if unchanged == 0 {
 		return flashed, 0
 	}

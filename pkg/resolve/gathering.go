@@ -158,7 +158,7 @@ func (g *gathering) await(ctx context.Context) error {
 	case <-g.ended:
 	case q := <-g.asked:
 		g.takeEnded()
-		q.answer <- g.without(q.late) //nolint:contextcheck // a plan is computed, without waiting
+		q.answer <- g.without(ctx, q.late)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

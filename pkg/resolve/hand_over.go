@@ -39,7 +39,7 @@ func (g *leading) handOver(ctx context.Context, s *phase.Scope, regions []cluste
 	for i, a := range leaders {
 		to[a.Region] = heirs[i]
 	}
-	g.move(to) //nolint:contextcheck // the recovery outlives the step that asked
+	g.move(to)
 	return g.awaitLeaders(ctx, s)
 }
 

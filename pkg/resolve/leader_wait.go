@@ -126,7 +126,7 @@ func (w *leaderWait) next(m missingLeader) cluster.StoreID {
 
 // move requests other leaders than the planned ones.
 func (g *leading) move(to map[cluster.RegionID]cluster.StoreID) {
-	g.verdicts.moved(to)
+	g.states.moved(to)
 	g.calls.move(to)
 }
 

@@ -21,11 +21,11 @@ const (
 
 // leading makes sure that every planned region has a leader.
 type leading struct {
-	cfg      *settings
-	pd       pd.Members
-	plan     *plan.Plan
-	verdicts *verdicts
-	calls    *recovery
+	cfg    *settings
+	pd     pd.Members
+	plan   *plan.Plan
+	states *regionStates
+	calls  *recovery
 }
 
 // awaitLeaders polls PD until every planned region has its planned leader, and returns all regions with their leaders.
@@ -48,7 +48,6 @@ func (g *leading) awaitLeaders(ctx context.Context, s *phase.Scope) ([]cluster.R
 			return nil, failure.New(failure.Limited, "wait for leaders", g.cfg.Cluster.String(),
 				"PD's regions cannot be read for %s: %w", g.cfg.Stall, err).
 				WithHint("look at PD's logs, then %s", g.cfg.resumeHint())
-		//nolint:contextcheck // the recovery outlives the step that asked
 		case err == nil && !w.relieveWitnesses(s, missing) && !w.ask(s, missing):
 			return nil, failure.New(failure.Limited, "wait for leaders", g.cfg.Cluster.String(),
 				"%d of %d regions lead and nothing changed for %s: %s", w.best, len(g.plan.Leaders), g.cfg.Stall,

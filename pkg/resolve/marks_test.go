@@ -64,13 +64,13 @@ func TestMarks(t *testing.T) {
 		name string
 		test func(t *testing.T, m *marked)
 	}{
-		{"what changed is taken back, and nothing else", onlyChanged},
-		{"unchanged regions that are taken back all the same do not change", checkedAll},
+		{"what changed is flashed back, and nothing else", onlyChanged},
+		{"unchanged regions that are flashed back anyway do not change", checkedAll},
 		{"a store restarts and answers are lost while locks are looked for", marksUnderFaults},
 		{"marks that are not true are found out", untrueMarks},
-		{"all is taken back on demand, also what an earlier run had found unchanged", allOnDemand},
+		{"all is flashed back on demand, also what an earlier run had found unchanged", allOnDemand},
 		{"a run that is killed hands on what it has proven", handedOn},
-		{"a cluster without one of its stores is taken back as a whole", withoutStore},
+		{"a cluster without one of its stores is flashed back as a whole", withoutStore},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -119,7 +119,7 @@ func checkedAll(t *testing.T, m *marked) {
 	l.verify(t, m.original)
 	require.Positive(t, r.Stats().Unchanged)
 	require.Equal(t, r.Stats().Unchanged, r.Stats().Checked)
-	require.GreaterOrEqual(t, l.flashbacks(), r.Stats().Regions, "all were taken back")
+	require.GreaterOrEqual(t, l.flashbacks(), r.Stats().Regions, "all were flashed back")
 }
 
 func marksUnderFaults(t *testing.T, m *marked) {

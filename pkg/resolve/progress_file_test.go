@@ -74,7 +74,7 @@ func TestProgressFile_AnswersOfWritesLost_NextSaveGoesOn(t *testing.T) {
 	t.Parallel()
 	store := &losing{Store: objstoretest.NewMemory(nil), lose: 1}
 	f := progressFile(store)
-	require.Error(t, f.Save(t.Context(), someProgress("r1")), "it was written, but that is not known")
+	require.Error(t, f.Save(t.Context(), someProgress("r1")), "it was written, but its writer cannot know")
 	require.NoError(t, f.Save(t.Context(), someProgress("r1")))
 	store.lose = 1
 	require.Error(t, f.Save(t.Context(), someProgress("r1")))

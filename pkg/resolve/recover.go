@@ -25,7 +25,8 @@ type recovery struct {
 	stores *storeList
 	plan   *plan.Plan // whose commands belong to resending
 
-	ctx    context.Context //nolint:containedctx // the calls outlive the step that opens them; end cancels it
+	// send opens a call to one store, once the one before has ended. It outlives the step that asks; end ends it.
+	send   func(store cluster.StoreID, started time.Time)
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	mu     sync.Mutex
@@ -83,20 +84,21 @@ func startRecovery(
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &recovery{
 		cfg: cfg, pd: p, tikv: t, stores: stores, plan: made,
-		ctx: base, cancel: cancel, calls: map[cluster.StoreID]*call{}, absences: newAbsences(cfg.log),
+		cancel: cancel, calls: map[cluster.StoreID]*call{}, absences: newAbsences(cfg.log),
 	}
+	r.send = func(store cluster.StoreID, started time.Time) { r.open(base, store, started) }
 	started := startTimes(list)
 	for _, store := range cfg.Stores {
-		r.send(store, started[store]) //nolint:contextcheck // the recovery outlives the step that asked
+		r.send(store, started[store])
 	}
 	return r, nil
 }
 
-// send opens a call to one store once the previous one, if any, has ended: our own calls must not end each other, or
+// open opens a call to one store once the previous one, if any, has ended: our own calls must not end each other, or
 // they would be mistaken for another run's.
-func (r *recovery) send(store cluster.StoreID, started time.Time) {
+func (r *recovery) open(ctx context.Context, store cluster.StoreID, started time.Time) {
 	address, commands := r.stores.address(store), r.plan.Commands[store]
-	ctx, cancel := context.WithCancel(r.ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	c := &call{sent: time.Now(), started: started, cancel: cancel, ended: make(chan struct{})}
 	r.mu.Lock()
 	before := r.calls[store]
@@ -155,7 +157,7 @@ func (r *recovery) resend(ctx context.Context) error {
 		}
 		r.stores.setAddress(st.ID, st.Address)
 		r.resent.Add(1)
-		r.send(st.ID, st.StartedAt) //nolint:contextcheck // the recovery outlives the step that asked
+		r.send(st.ID, st.StartedAt)
 	}
 	return nil
 }

@@ -66,12 +66,12 @@ func (r *Resolver) foundBefore(ctx context.Context) (*EarlyApply, error) {
 }
 
 // makePlan chooses each region's leader, or refuses what it cannot prove.
-func (r *Resolver) makePlan(_ context.Context, s *phase.Scope) error {
+func (r *Resolver) makePlan(ctx context.Context, s *phase.Scope) error {
 	rules := plan.Rules{Replicas: r.cfg.Replicas, Lost: r.cfg.TolerateStores, AheadForSure: r.record.earlyForSure}
 	if r.record.early != nil {
 		rules.Ahead = r.record.early.Affected
 	}
-	made, err := plan.Make(r.metas, rules) //nolint:contextcheck // a plan is computed, without waiting
+	made, err := plan.Make(ctx, r.metas, rules)
 	if err != nil {
 		return err
 	}
@@ -141,8 +141,8 @@ func (r *Resolver) makeLeaders(ctx context.Context, s *phase.Scope) (err error) 
 	if r.cfg.FlashAll {
 		set = nil
 	}
-	known := newVerdicts(r.plan, set)
-	leads := &leading{cfg: r.cfg, pd: r.pd, plan: r.plan, verdicts: known, calls: r.recovery}
+	known := newRegionStates(r.plan, set)
+	leads := &leading{cfg: r.cfg, pd: r.pd, plan: r.plan, states: known, calls: r.recovery}
 	ctx, stop := r.bounded(ctx, "elect leaders", leadersBase, leadersEach)
 	defer stop()
 	regions, err := leads.awaitLeaders(ctx, s)
@@ -153,7 +153,7 @@ func (r *Resolver) makeLeaders(ctx context.Context, s *phase.Scope) (err error) 
 		return err
 	}
 	all := &sweeps{cfg: r.cfg, pd: r.pd, calls: r.recovery, freezer: r.freezer, scanned: regions}
-	r.flashing = &flashback{cfg: r.cfg, tikv: r.tikv, verdicts: known, record: r.record, sweeps: all}
+	r.flashing = &flashback{cfg: r.cfg, tikv: r.tikv, states: known, record: r.record, sweeps: all}
 	return nil
 }
 

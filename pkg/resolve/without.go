@@ -11,7 +11,7 @@ import (
 
 // Verdict is whether the cluster can be brought up without some stores.
 type Verdict struct {
-	// Known means that all other stores were read. Otherwise Refused has no meaning.
+	// Known means that all other stores were read and a plan was tried. Otherwise Refused has no meaning.
 	Known bool
 	// Refused is why there is no plan without the stores; nil means that every region has a quorum.
 	Refused error
@@ -48,7 +48,7 @@ func (q *questions) ask(ctx context.Context, late []cluster.StoreID) Verdict {
 }
 
 // without makes the plan. The late stores' streams end first: they would change the keys while these are compared.
-func (g *gathering) without(late []cluster.StoreID) Verdict {
+func (g *gathering) without(ctx context.Context, late []cluster.StoreID) Verdict {
 	lost := append(slices.Clone(g.cfg.TolerateStores), late...)
 	for _, rd := range g.readers {
 		switch {
@@ -61,6 +61,6 @@ func (g *gathering) without(late []cluster.StoreID) Verdict {
 			rd.err, rd.result = <-rd.result, nil
 		}
 	}
-	_, err := plan.Make(g.metas.Without(late), plan.Rules{Replicas: g.cfg.Replicas, Lost: lost})
-	return Verdict{Known: true, Refused: err}
+	_, err := plan.Make(ctx, g.metas.Without(late), plan.Rules{Replicas: g.cfg.Replicas, Lost: lost})
+	return Verdict{Known: ctx.Err() == nil, Refused: err}
 }

@@ -8,16 +8,18 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/marks"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
 )
 
-// startTiKV signals to the Operator that the volumes are ready.
+// startTiKV lets the stores start on their volumes.
 func (r *run) startTiKV(ctx context.Context, _ *phase.Scope) error {
 	r.target.started, r.arrival.starting = true, time.Now()
-	return r.Kube.StartTiKV(ctx, r.opts.Target)
+	ctx = fenced.With(ctx, r.runner.Fence().Check) // a broken lock is noticed before the next renewal
+	return r.Kube.StartTiKV(ctx, r.opts.Target, r.restored()...)
 }
 
 // allStores returns the backup's stores and those of the cluster's parts in other Kubernetes clusters.
@@ -54,7 +56,7 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 			return false, err
 		}
 		came = up
-		r.noteUp(up, seen)
+		r.arrival.noteUp(up, seen)
 		s.Reached(int64(len(up)))
 		if len(up) == len(ids) {
 			return true, nil
@@ -98,7 +100,7 @@ func (r *run) resolverConfig() resolve.Config {
 		WaitApply: r.opts.WaitApply, MaxTS: r.backup.MaxTS, Progress: r.progress(), Fence: r.runner.Fence(),
 		Times:    r.arrival.times,
 		FlashAll: r.opts.Flashback == FlashbackAll, CheckUnchanged: r.opts.CheckUnchanged,
-		NoneAhead: r.backup.EarlyApplyRuledOut(), Rebuilds: !r.backup.parts,
+		NoneAhead: r.backup.EarlyApplyRuledOut(), Rebuilds: !r.backup.multiCluster,
 		Coming: func() bool { return !r.arrival.up.Load() },
 	}
 }

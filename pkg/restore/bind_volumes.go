@@ -4,23 +4,20 @@ import (
 	"context"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
-	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
 // bindVolumes creates the PVs and PVCs that the target's pods expect.
 func (r *run) bindVolumes(ctx context.Context, s *phase.Scope) error {
 	s.Expect(int64(len(r.making.Plan().Volumes)), "volumes")
-	return parallel.Each(ctx, 16, r.making.Plan().Volumes, func(ctx context.Context, _ int, v volumes.Volume) error {
-		if err := r.runner.Fence().Check(ctx); err != nil {
-			return err
-		}
+	ctx = fenced.With(ctx, r.runner.Fence().Check) // a broken lock is noticed before the next renewal
+	return parallel.Each(ctx, 16, r.restored(), func(ctx context.Context, _ int, v kube.RestoredVolume) error {
 		defer s.Advance(1)
-		restored := r.target.asRestored(&v)
-		restored.Fence = r.runner.Fence().Check
-		return r.Kube.BindVolume(ctx, restored)
+		return r.Kube.BindVolume(ctx, v)
 	})
 }
 

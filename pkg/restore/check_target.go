@@ -68,6 +68,8 @@ func (t *target) check(ctx context.Context, m *manifest.Manifest) error {
 			WithHint("leave them out, or choose another --to")
 	case !tc.RecoveryMode:
 		return t.refuseExisting(ctx)
+	case tc.Own:
+		return t.notRestored(tc.Run, fmt.Sprintf("%d TiKV stores", tc.TiKVReplicas))
 	case tc.TiKVReplicas != stores:
 		return failure.New(failure.Unready, "check target", t.opts.Target.String(),
 			"it has %d TiKV replicas and the backup has %d stores", tc.TiKVReplicas, stores).

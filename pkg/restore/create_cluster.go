@@ -21,8 +21,9 @@ func (r *run) createCluster(ctx context.Context, _ *phase.Scope) error {
 		return err
 	}
 	r.noteCluster()
-	return r.Kube.CreateCluster(ctx, r.backup.Kubernetes.TidbCluster,
-		r.target.asTarget(*r.making.Plan(), len(r.backup.Source.Stores)))
+	plan := r.making.Plan()
+	return r.Kube.CreateCluster(ctx, r.backup.objects, r.target.asTarget(*plan, len(r.backup.Source.Stores)),
+		r.target.planned(plan.Volumes)...)
 }
 
 // deleteCluster deletes the target if this run created it.
@@ -66,21 +67,31 @@ func (t *target) asTarget(plan volumes.Plan, stores int) kube.Target {
 	}
 }
 
-// restored are volumes in package kube's terms.
-func (t *target) restored(volumes []Volume) []kube.RestoredVolume {
+// planned are volumes in package kube's terms, without ids: they may be made at this moment.
+func (t *target) planned(volumes []Volume) []kube.RestoredVolume {
 	out := make([]kube.RestoredVolume, len(volumes))
 	for i := range volumes {
-		out[i] = t.asRestored(&volumes[i])
+		out[i] = t.asPlanned(&volumes[i])
 	}
 	return out
 }
 
-func (t *target) asRestored(v *Volume) kube.RestoredVolume {
+func (t *target) asPlanned(v *Volume) kube.RestoredVolume {
 	return kube.RestoredVolume{
 		Cluster: t.opts.Target, Instance: t.instance, Run: t.opts.Run, Ordinal: v.Ordinal, Role: v.Role,
-		MountPath: v.Mount,
-		Volume:    v.ID, Zone: v.Zone, SizeGiB: v.Spec.SizeGiB, Claim: v.Claim, Object: v.Object,
+		MountPath: v.Mount, Zone: v.Zone, SizeGiB: v.Spec.SizeGiB, Claim: v.Claim, Object: v.Object,
 	}
+}
+
+// restored are the run's volumes in package kube's terms.
+func (r *run) restored() []kube.RestoredVolume {
+	made := r.making.Plan().Volumes
+	out := make([]kube.RestoredVolume, len(made))
+	for i := range made {
+		out[i] = r.target.asPlanned(&made[i])
+		out[i].Volume = made[i].ID
+	}
+	return out
 }
 
 // awaitPD waits until a majority of PD's members are healthy and answer: with a single member's address, its restart
@@ -88,7 +99,7 @@ func (t *target) asRestored(v *Volume) kube.RestoredVolume {
 func (r *run) awaitPD(ctx context.Context, s *phase.Scope) error {
 	err := r.target.poll(ctx, s, "wait for PD", func(ctx context.Context) (bool, error) {
 		tc, err := r.Kube.Cluster(ctx, r.opts.Target)
-		if err != nil || 2*len(tc.PDAddresses) <= tc.PDReplicas {
+		if err != nil || len(tc.PDAddresses) == 0 || 2*tc.PDReady <= tc.PDReplicas {
 			return false, err
 		}
 		p, err := r.OpenPD(ctx, tc.PDAddresses)

@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/restore/fromarchive"
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
@@ -41,6 +42,9 @@ type Deps struct {
 	EBS   EBS
 	TiKV  TiKV
 	Store objstore.Store
+	// Archive is what the backup's snapshots are made of, in place of those of its manifest; nil without one. Only Run
+	// and MakePlan use it.
+	Archive *fromarchive.Source
 	// OpenPD connects to the target's PD once it is up. The connection's owner closes it, not the restore.
 	OpenPD func(ctx context.Context, addresses []string) (PD, error)
 	// HandOver records the volumes that Prepare has made, for TiDB Operator, which binds them. If it fails they are
@@ -50,7 +54,8 @@ type Deps struct {
 	Log      *zap.Logger
 	// Remains tracks what would be left if the process ended now.
 	Remains *phase.Remains
-	// Announce returns, before anything is changed, how long the run should take: what to journal and what to show; nil
-	// and "" if unknown. Earlier is what an earlier process of the run journalled; it is kept. Nil announces nothing.
-	Announce func(plan *Plan, earlier json.RawMessage) (expected json.RawMessage, text string)
+	// ExpectDuration returns, before anything is changed, how long the run should take: what to journal and what to
+	// show; nil and "" if unknown. Earlier is what an earlier process of the run journalled; it is kept. Nil expects
+	// nothing.
+	ExpectDuration func(plan *Plan, earlier json.RawMessage) (expected json.RawMessage, text string)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/phase/phasetest"
 	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/restore/fromarchive"
 )
 
 var update = flag.Bool("update", false, "write the tables of steps in docs/ARCHITECTURE.md")
@@ -38,6 +39,9 @@ func TestDocs_Steps(t *testing.T) {
 	}
 	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps of a restore", unwrapped(ofRestore), *update))
 	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps of a resolve", unwrapped(r.resolveSteps()), *update))
+	fromArchive := newRun(Deps{Archive: &fromarchive.Source{}}, Options{})
+	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps of an archive's snapshots",
+		slices.Concat(fromArchive.snapshotSteps(), fromArchive.deleteSnapshotsSteps()), *update))
 	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps of the volumes alone", r.prepareSteps(), *update))
 	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps of the data alone", unwrapped(r.dataSteps()), *update))
 }

@@ -19,6 +19,7 @@ type earlier struct {
 	tikvMayRun bool
 	// keepAfterUndo saves the user's --keep-on-failure while the rest of the run is undone regardless.
 	keepAfterUndo bool
+	snapshotsGo   bool // the snapshots of an archive may be deleted, since the cluster serves
 }
 
 func readEarlier(h *phase.History, keep bool) earlier {
@@ -26,7 +27,7 @@ func readEarlier(h *phase.History, keep bool) earlier {
 	return earlier{
 		RestoreFacts: f.Restore, ResolveFacts: f.Resolve,
 		keep: keep, bound: h.Began(journal.StepBindVolumes),
-		tikvMayRun: h.Began(stepStartTiKV),
+		tikvMayRun: h.Began(stepStartTiKV), snapshotsGo: h.Began(journal.StepDeleteSnapshots),
 	}
 }
 

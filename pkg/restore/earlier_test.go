@@ -3,12 +3,14 @@ package restore
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
@@ -26,7 +28,7 @@ func history(t *testing.T, records ...phase.Record) *phase.History {
 	return h
 }
 
-// A cluster that somebody else made under the name since the run died would get a mark, volumes and settings.
+// A cluster that someone else made under the name since the run died would get a mark, volumes and settings.
 func TestFindTarget_ClusterOfSomebodyElse_IsRefused(t *testing.T) {
 	t.Parallel()
 	tc := kube.TidbCluster{Run: "another", Object: json.RawMessage(`{"metadata":{"uid":"new"}}`)}
@@ -89,7 +91,7 @@ func TestStartOver_OnlyWhatMayBeTakenAway(t *testing.T) {
 		want bool
 	}{
 		"it was to keep what it made":       {&run{earlier: earlier{keep: true}}, false},
-		"the target has left recovery mode": {&run{target: target{left: true}}, false},
+		"the target has left recovery mode": {&run{target: target{leftRecovery: true}}, false},
 		"else":                              {&run{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,11 +133,11 @@ func TestStartOver_NobodyHasLookedForReplicasAhead(t *testing.T) {
 		"the backup has ruled it out": {records: whole, change: func(r *run) {
 			r.backup.Manifest = &manifest.Manifest{EarlyApply: &manifest.EarlyApply{State: manifest.EarlyApplyExcluded}}
 		}},
-		"the target has left recovery mode":    {records: whole, change: func(r *run) { r.target.left = true }},
-		"it has served, and is gone":           {records: whole, change: func(r *run) { r.earlier.Served = true }},
-		"it may have left recovery mode":       {records: whole, change: func(r *run) { r.earlier.Left = &journal.LeftRecovery{} }},
-		"it was to keep what it made":          {records: whole, change: func(r *run) { r.earlier.keep = true }, refused: true},
-		"the target was made by somebody else": {records: whole, change: func(r *run) { r.target.existing = true }, refused: true},
+		"the target has left recovery mode":   {records: whole, change: func(r *run) { r.target.leftRecovery = true }},
+		"it has served, and is gone":          {records: whole, change: func(r *run) { r.earlier.Served = true }},
+		"it may have left recovery mode":      {records: whole, change: func(r *run) { r.earlier.LeftRecovery = &journal.LeftRecovery{} }},
+		"it was to keep what it made":         {records: whole, change: func(r *run) { r.earlier.keep = true }, refused: true},
+		"the target was made by someone else": {records: whole, change: func(r *run) { r.target.existing = true }, refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -159,6 +161,58 @@ func TestStartOver_NobodyHasLookedForReplicasAhead(t *testing.T) {
 			require.Equal(t, row.refused, strings.Contains(failure.HintOf(err), "runs abort r"))
 		})
 	}
+}
+
+// A gc may delete volumes that nothing uses yet: TiKV would wait for them, and a claim that is bound to one for ever.
+func TestStartOver_VolumesWereDeleted(t *testing.T) {
+	t.Parallel()
+	done := func(step, data string) []phase.Record {
+		return []phase.Record{
+			{Type: phase.RecordBegin, Step: step}, {Type: phase.RecordDone, Step: step, Data: json.RawMessage(data)},
+		}
+	}
+	created := done(journal.StepCreateVolumes, `{"snap-1":"vol-1","snap-2":"vol-2"}`)
+	seen := slices.Concat(created, done(stepAwaitVolumes, ""))
+	for name, row := range map[string]struct {
+		records []phase.Record
+		found   []ebs.Volume
+		keep    bool
+		want    string
+	}{
+		"all are there":               {records: seen, found: []ebs.Volume{{ID: "vol-1", State: ebs.VolumeAvailable}, {ID: "vol-2", State: ebs.VolumeInUse}}},
+		"one is gone":                 {records: seen, found: []ebs.Volume{{ID: "vol-1", State: ebs.VolumeAvailable}}, want: "1 of its 2 volumes were deleted"},
+		"one is being deleted":        {records: seen, found: []ebs.Volume{{ID: "vol-1", State: ebs.VolumeAvailable}, {ID: "vol-2", State: ebs.VolumeDeleting}}, want: "1 of its 2 volumes were deleted"},
+		"it was to keep what it made": {records: seen, keep: true, want: "what run r made is kept"},
+		"EC2 may hide new ones":       {records: created},
+		"TiKV may have started":       {records: slices.Concat(seen, done(stepStartTiKV, ""))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			excluded := &manifest.Manifest{EarlyApply: &manifest.EarlyApply{State: manifest.EarlyApplyExcluded}}
+			r := &run{Deps: Deps{EBS: having{volumes: row.found}}, opts: Options{Run: "r"}, earlier: earlier{keep: row.keep}}
+			r.backup.Manifest = excluded
+			why, err := r.startOver(t.Context(), history(t, row.records...))
+			if row.keep {
+				require.Equal(t, failure.Corrupt, failure.KindOf(err))
+				require.ErrorContains(t, err, row.want)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, row.want != "", why != "", why)
+			require.Contains(t, why, row.want)
+		})
+	}
+}
+
+// having is an EC2 with these volumes.
+type having struct {
+	EBS
+
+	volumes []ebs.Volume
+}
+
+func (h having) DescribeVolumes(context.Context, []cluster.VolumeID) ([]ebs.Volume, error) {
+	return h.volumes, nil
 }
 
 // kept is a journal of these records.

@@ -40,7 +40,7 @@ func (r *run) findCluster(ctx context.Context, s *phase.Scope) error {
 	}
 	switch {
 	case tc.RecoveryMode && marked:
-		r.data.resolved = false // the stores may have been asked to lead by nobody since they restarted
+		r.data.resolved = false // since they restarted, the stores may have had no request to lead
 	case r.data.resolved:
 		s.Note("the data of %s are at the backup ts already: the end of the restore is what is missing", r.opts.Target)
 		return nil
@@ -105,7 +105,7 @@ func (t *target) checkOrigin(ctx context.Context, s *phase.Scope) error {
 	if len(pods) == 0 {
 		return failure.New(failure.Unready, "resolve", t.opts.Target.String(),
 			"it has no TiKV pod: its restore ended before its stores were started").
-			WithHint("delete TidbCluster %s, run `tisnap gc`, and restore again: tisnap restore %s --to CLUSTER",
+			WithHint("delete cluster %s, run `tisnap gc`, and restore again: tisnap restore %s --to CLUSTER",
 				t.opts.Target, t.opts.Backup)
 	}
 	var runs []cluster.RunID

@@ -33,7 +33,7 @@ func TestWait_TargetDeleted_EndsAtOnce(t *testing.T) {
 	}}
 	_, err := l.restore(within(t), t, sink, nil)
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
-	require.ErrorContains(t, err, "the TidbCluster was deleted")
+	require.ErrorContains(t, err, "the cluster was deleted")
 	l.nothingLeft(t)
 }
 
@@ -51,7 +51,7 @@ func TestUndo_TargetOfSomebodyElseIsKept_VolumesUnderItsClaimsStay(t *testing.T)
 	require.True(t, sink.hit, "%v", err)
 	require.Len(t, l.bed.Kube.List("persistentvolumeclaims", "tidb"), 6)
 	require.Len(t, l.volumes(), 6)
-	require.NotContains(t, failure.HintOf(err), "delete TidbCluster", "it is not the run's")
+	require.NotContains(t, failure.HintOf(err), "delete cluster", "it is not the run's")
 }
 
 // Stores that start apart may wait for each other for minutes: none starts before the volumes of all are bound.

@@ -111,7 +111,7 @@ func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 			return true, nil
 		})
 	if err == nil {
-		r.data.led = true
+		r.data.leadersReady = true
 		r.noteServes(s)
 	}
 	return err

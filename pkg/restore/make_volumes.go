@@ -6,6 +6,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/restore/fromarchive"
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
@@ -16,33 +17,39 @@ func (r *run) newMaking(br bool) making {
 		owner.Storage = r.Store.URL()
 	}
 	options := r.opts.ofVolumes(br)
-	return making{
+	made := making{
 		Maker: volumes.NewMaker(r.EBS, owner, options, r.Remains, r.arrival.times),
 		fast:  volumes.NewFast(r.EBS, owner, options),
 	}
+	if r.Archive != nil {
+		made.snapshots = fromarchive.NewMaker(r.Archive, r.EBS, owner, fromarchive.Options{
+			KMSKey: r.opts.KMSKey, Encrypt: r.opts.Encrypt, Visibility: r.opts.Visibility, Poll: pollInterval,
+		}, r.Remains)
+	}
+	return made
 }
 
 // planner plans the volumes and checks for refusals.
 func (r *run) planner() volumes.Planner {
-	return volumes.Planner{EC2: r.EBS, Manifest: r.backup.Manifest, Options: r.making.Options()}
+	return volumes.Planner{
+		EC2: r.EBS, Manifest: r.backup.Manifest, Options: r.making.Options(), FromArchive: r.Archive != nil,
+	}
 }
-
-// The steps below read the run's making each time, as a run that starts over has a new one.
 
 // enableFast requests fast snapshot restore, and waits until every snapshot is enabled and has a whole credit: volumes
 // made earlier are not initialized.
-func (r *run) enableFast(ctx context.Context, s *phase.Scope) error {
-	return r.making.fast.Enable(ctx, s)
+func (m *making) enableFast(ctx context.Context, s *phase.Scope) error {
+	return m.fast.Enable(ctx, s)
 }
 
 // disableFast ends the fast snapshot restore that this run enabled, which is billed by the hour.
-func (r *run) disableFast(ctx context.Context, s *phase.Scope) error {
-	return r.making.fast.Disable(ctx, s)
+func (m *making) disableFast(ctx context.Context, s *phase.Scope) error {
+	return m.fast.Disable(ctx, s)
 }
 
 // endFast ends fast snapshot restore once the volumes are made. A failure does not waste the hours that it took: the
 // run continues, retries at its end, and reports what is left.
-func (r *run) endFast(ctx context.Context, s *phase.Scope) error { return r.making.fast.End(ctx, s) }
+func (m *making) endFast(ctx context.Context, s *phase.Scope) error { return m.fast.End(ctx, s) }
 
 // lastFast ends what is still enabled at the end of an otherwise successful run.
 func (r *run) lastFast(ctx context.Context, s *phase.Scope) error {
@@ -55,14 +62,19 @@ func (r *run) lastFast(ctx context.Context, s *phase.Scope) error {
 
 // createVolumes requests all volumes concurrently, or in waves if EC2 initializes them; the adapter paces the calls.
 // After a lost answer the request is repeated with the same token, which returns the same volume.
-func (r *run) createVolumes(ctx context.Context, s *phase.Scope) (err error) {
-	r.making.created, err = r.making.Create(ctx, s)
+func (m *making) createVolumes(ctx context.Context, s *phase.Scope) (err error) {
+	m.created, err = m.Create(ctx, s)
 	return err
+}
+
+// adoptVolumes takes over the volumes that an earlier process made.
+func (m *making) adoptVolumes(ctx context.Context, s *phase.Scope) error {
+	return m.Adopt(ctx, s, m.created)
 }
 
 // awaitVolumes waits until all volumes are available and as requested. A volume that fails, or that EC2 does not show
 // for longer than it may hide a new one, is replaced.
-func (r *run) awaitVolumes(ctx context.Context, s *phase.Scope) error { return r.making.Await(ctx, s) }
+func (m *making) awaitVolumes(ctx context.Context, s *phase.Scope) error { return m.Await(ctx, s) }
 
 // deleteVolumes deletes the run's volumes, known ones and those found by tag. While a request is unanswered it looks
 // again, until EC2 cannot hide its volume any more. It waits for attached volumes, whose pods are terminating, and

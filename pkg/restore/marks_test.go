@@ -87,7 +87,7 @@ func (r *run) marksNow(t *testing.T) *marks.Set {
 }
 
 // What marks may be used for is decided by the backup, the versions on both sides, and the user; if they are not, every
-// region is taken back, as by a version that has none.
+// region is flashed back, as by a version that has none.
 func TestLoadMarks_WhatDecides(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -112,7 +112,7 @@ func TestLoadMarks_WhatDecides(t *testing.T) {
 			change: func(_ *testing.T, r *run, _ *versionedPD) { r.opts.TolerateStores = []cluster.StoreID{1} },
 		},
 		{
-			name: "a cluster of somebody else, whose TiDB the Operator starts meanwhile", note: "has 2 TiDB servers",
+			name: "another's cluster, whose TiDB the Operator starts meanwhile", note: "has 2 TiDB servers",
 			change: func(_ *testing.T, r *run, _ *versionedPD) { r.target.kube = targetOf{tidb: 2} },
 		},
 		{
@@ -136,11 +136,11 @@ func TestLoadMarks_WhatDecides(t *testing.T) {
 			change: func(_ *testing.T, r *run, _ *versionedPD) { r.backup.BackupTS-- },
 		},
 		{
-			name: "a backup of a TiKV that is not known", note: "TiKV 9.9.9 is not supported",
+			name: "a backup of an unknown TiKV", note: "TiKV 9.9.9 is not supported",
 			change: func(_ *testing.T, r *run, _ *versionedPD) { r.backup.Source.Version = "9.9.9" },
 		},
 		{
-			name: "restored stores that are not known", note: "TiKV 9.9.9 is not supported",
+			name: "restored stores of an unknown version", note: "TiKV 9.9.9 is not supported",
 			change: func(_ *testing.T, _ *run, p *versionedPD) { p.version = "9.9.9" },
 		},
 		{
@@ -205,15 +205,15 @@ func TestMarkedShare_WhatDecides(t *testing.T) {
 		change func(r *run)
 		want   float64
 	}{
-		"of how many is not known": {func(*run) {}, 1},
-		"of four regions":          {func(r *run) { r.backup.Marks.Of = 4 }, 0.75},
-		"no marks":                 {func(r *run) { r.backup.Marks = nil }, 0},
-		"none of any region":       {func(r *run) { r.backup.Marks.Regions = 0 }, 0},
-		"all on demand":            {func(r *run) { r.opts.Flashback = FlashbackAll }, 0},
-		"a store is left out":      {func(r *run) { r.opts.TolerateStores = []cluster.StoreID{1} }, 0},
-		"too close to the marks":   {func(r *run) { r.backup.BackupTS-- }, 0},
-		"a TiKV that is not known": {func(r *run) { r.backup.Source.Version = "9.9.9" }, 0},
-		"a target that exists":     {func(r *run) { r.target.existing = true }, 0},
+		"of how many is unknown": {func(*run) {}, 1},
+		"of four regions":        {func(r *run) { r.backup.Marks.Of = 4 }, 0.75},
+		"no marks":               {func(r *run) { r.backup.Marks = nil }, 0},
+		"none of any region":     {func(r *run) { r.backup.Marks.Regions = 0 }, 0},
+		"all on demand":          {func(r *run) { r.opts.Flashback = FlashbackAll }, 0},
+		"a store is left out":    {func(r *run) { r.opts.TolerateStores = []cluster.StoreID{1} }, 0},
+		"too close to the marks": {func(r *run) { r.backup.BackupTS-- }, 0},
+		"an unknown TiKV":        {func(r *run) { r.backup.Source.Version = "9.9.9" }, 0},
+		"a target that exists":   {func(r *run) { r.target.existing = true }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,6 +17,8 @@ type Options struct {
 	Backup cluster.BackupID
 	// Manifest is Backup's, if the caller has it: that of a backup by br, which has no seal. Nil reads the sealed one.
 	Manifest *manifest.Manifest
+	// FromArchive is Request of Deps.Archive; nil without one.
+	FromArchive map[string]string
 	// VerifyKey must have signed the backup; nil accepts any. It is not used with Manifest.
 	VerifyKey *manifest.VerifyKey
 	Target    cluster.Name

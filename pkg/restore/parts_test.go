@@ -22,7 +22,7 @@ func TestLoad_PartOfACluster_IsNotTakenForTheWhole(t *testing.T) {
 	m.Kubernetes.TidbCluster = []byte(`{"status":{"tikv":{"peerStores":{"3":{},"2":{}}}}}`)
 	load := func(parts bool) (*run, error) {
 		r := newRun(Deps{Store: objstoretest.NewMemory(nil)}, Options{Manifest: m})
-		r.backup.parts = parts
+		r.backup.multiCluster = parts
 		return r, r.runner.Check(t.Context(), phase.Step{Phase: phaseData, Name: "load", Deadline: time.Minute, Do: r.load})
 	}
 	_, err := load(false)

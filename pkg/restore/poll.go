@@ -29,7 +29,7 @@ func (t *target) poll(ctx context.Context, s *phase.Scope, op string, done func(
 			asked = time.Now()
 			reasons, waitErr := t.kube.Waiting(ctx, t.opts.Target)
 			if failure.Is(waitErr, failure.NotFound) {
-				return false, failure.New(failure.Conflict, op, target, "the TidbCluster was deleted").
+				return false, failure.New(failure.Conflict, op, target, "the cluster was deleted").
 					WithHint("see who deleted it, and restore again")
 			}
 			if text := strings.Join(reasons, "; "); waitErr == nil && text != said {

@@ -41,7 +41,7 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 		if err := r.making.fast.Check(ctx, plan.Volumes, ebs.AccountQuotas{}); err != nil {
 			return err
 		}
-		r.announce(s)
+		r.expectDuration(s)
 		return r.findTarget(ctx)
 	}
 	if err := r.target.check(ctx, r.backup.Manifest); err != nil {
@@ -69,17 +69,17 @@ func (r *run) begin(ctx context.Context, s *phase.Scope, plan volumes.Plan, betw
 	if err := r.planner().Probe(ctx, s, plan); err != nil {
 		return err
 	}
-	r.announce(s)
+	r.expectDuration(s)
 	return nil
 }
 
 // checkKubernetes checks whether the target may be created, with a server-side dry run of all its objects.
 func (r *run) checkKubernetes(ctx context.Context, s *phase.Scope, plan volumes.Plan, dropped []string) error {
-	if err := r.Kube.Allowed(ctx, r.opts.Target.Namespace); err != nil {
+	if err := r.Kube.Allowed(ctx, r.opts.Target.Namespace, r.backup.objects); err != nil {
 		return err
 	}
-	if err := r.Kube.DryRun(ctx, r.backup.Kubernetes.TidbCluster, r.target.asTarget(plan, len(r.backup.Source.Stores)),
-		r.target.restored(plan.Volumes), r.target.existing); err != nil {
+	if err := r.Kube.DryRun(ctx, r.backup.objects, r.target.asTarget(plan, len(r.backup.Source.Stores)),
+		r.target.planned(plan.Volumes), r.target.existing); err != nil {
 		return err
 	}
 	if len(dropped) > 0 && !r.target.existing {
@@ -105,6 +105,10 @@ func (r *run) planVolumes(ctx context.Context) (volumes.Plan, error) {
 
 // checkSnapshots checks the snapshots, and completes the plan with what EC2 knows about them.
 func (r *run) checkSnapshots(ctx context.Context, plan *volumes.Plan) error {
+	if r.Archive != nil && len(r.making.made) == 0 { // they do not exist yet
+		r.planArchive(plan)
+		return nil
+	}
 	err := r.planner().CheckSnapshots(ctx, plan)
 	r.making.Begin(*plan)
 	return err
@@ -113,8 +117,8 @@ func (r *run) checkSnapshots(ctx context.Context, plan *volumes.Plan) error {
 // nameVolumes sets the volumes' names in Kubernetes, and reports which settings of the source's services the target
 // does not get.
 func (r *run) nameVolumes(plan volumes.Plan) (dropped []string, err error) {
-	checked, err := kube.CheckRestored(r.backup.Kubernetes.TidbCluster,
-		r.target.asTarget(plan, len(r.backup.Source.Stores)), r.target.restored(plan.Volumes))
+	checked, err := kube.CheckRestored(r.backup.objects,
+		r.target.asTarget(plan, len(r.backup.Source.Stores)), r.target.planned(plan.Volumes))
 	if err != nil {
 		return nil, err
 	}

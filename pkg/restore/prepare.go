@@ -19,7 +19,7 @@ import (
 // Of Deps, Kube is not used; HandOver is required. Of Options, those about Kubernetes and about the data are not used.
 func Prepare(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
-	r.target.existing, r.backup.parts = true, true
+	r.target.existing, r.backup.multiCluster = true, true
 	r.making = r.newMaking(true)
 	about := journal.About{Operation: journal.Restore, Kubernetes: opts.Kubernetes, Keep: opts.KeepOnFailure}
 	err := r.execute(ctx, about, r.prepareSteps(), nil)

@@ -41,7 +41,9 @@ func free() map[string]string {
 
 func TestRequest_EveryOption_IsComparedOrNeedNotBe(t *testing.T) {
 	t.Parallel()
-	require.Empty(t, journaltest.CheckRequest((*restore.Options).Request, free(), nil))
+	require.Empty(t, journaltest.CheckRequest((*restore.Options).Request, free(), map[string]any{
+		"FromArchive": map[string]string{"from-archive": "b-1"},
+	}))
 }
 
 func TestResolveRequest_EveryOption_IsComparedOrNeedNotBe(t *testing.T) {
@@ -51,6 +53,7 @@ func TestResolveRequest_EveryOption_IsComparedOrNeedNotBe(t *testing.T) {
 	maps.Copy(listed, map[string]string{
 		"Volume": volumes, "Zone": volumes, "Zones": volumes, "KMSKey": volumes, "Encrypt": volumes, "KeepTags": volumes, "InitializationMiB": volumes,
 		"FastRestore": volumes, "After": volumes, "KeepServiceSettings": volumes, "Changes": volumes,
+		"FromArchive": "the caller reads the manifest, whose id is compared",
 	})
 	require.Empty(t, journaltest.CheckRequest((*restore.Options).ResolveRequest, listed, nil))
 }

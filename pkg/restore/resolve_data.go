@@ -23,7 +23,7 @@ import (
 // Deps' EBS, Kube and HandOver, and Options about volumes and Kubernetes are not used.
 func ResolveData(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
-	r.target.existing, r.backup.parts = true, true
+	r.target.existing, r.backup.multiCluster = true, true
 	err := r.execute(ctx, journal.About{Operation: journal.Resolve}, r.dataSteps(), nil)
 	return &r.result, r.conclude(err)
 }
@@ -89,7 +89,7 @@ func (r *run) findMarkedPD(ctx context.Context, s *phase.Scope) error {
 	}
 	switch {
 	case marked:
-		r.data.resolved = false // the stores may have been asked to lead by nobody since they restarted
+		r.data.resolved = false // since they restarted, the stores may have had no request to lead
 	case r.data.resolved:
 		s.Note("the data of %s are at the backup ts already: the end of the restore is what is missing", target)
 	default:

@@ -184,13 +184,13 @@ func (r *run) lockIsFreeStep() phase.Step {
 	}
 }
 
-// lockIsFree returns a Conflict while a live run has the cluster's lock. A lock that is not renewed is watched, as by a
-// resolve that takes it over.
+// lockIsFree returns a Conflict while a live run has the cluster's lock, which is watched as by a resolve that takes it
+// over.
 func (r *run) lockIsFree(ctx context.Context, s *phase.Scope) error {
 	if r.opts.BreakLock {
 		return nil
 	}
-	found, err := runlock.Observe(ctx, r.Store, r.opts.Target,
+	found, err := runlock.Watch(ctx, r.Store, r.opts.Target, r.opts.LockWait,
 		func(held *runlock.Record) { s.Note("%s", held.Watching()) })
 	if err != nil {
 		return err

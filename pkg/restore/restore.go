@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/journal"
-	"github.com/tisnap/tisnap/pkg/kube/operator1"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
@@ -61,8 +61,9 @@ func MakePlan(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
 	var object []byte
 	if !r.target.existing {
 		var err error
-		if object, err = operator1.TargetManifest(r.backup.Kubernetes.TidbCluster,
-			r.target.asTarget(*r.making.Plan(), len(r.backup.Source.Stores))); err != nil {
+		plan := r.making.Plan()
+		if object, err = kube.TargetManifest(r.backup.objects, r.target.asTarget(*plan, len(r.backup.Source.Stores)),
+			r.target.planned(plan.Volumes)); err != nil {
 			return nil, err
 		}
 	}
@@ -82,10 +83,10 @@ func (r *run) plan() *Plan {
 	}
 }
 
-// announce says how long the run should take.
-func (r *run) announce(s *phase.Scope) {
-	if r.Announce != nil {
-		r.runner.Announce(s,
-			func(earlier json.RawMessage) (json.RawMessage, string) { return r.Announce(r.plan(), earlier) })
+// expectDuration says how long the run should take.
+func (r *run) expectDuration(s *phase.Scope) {
+	if r.ExpectDuration != nil {
+		r.runner.ExpectDuration(s,
+			func(earlier json.RawMessage) (json.RawMessage, string) { return r.ExpectDuration(r.plan(), earlier) })
 	}
 }

@@ -55,7 +55,7 @@ func (r *run) conclude(err error) error {
 	switch {
 	case err != nil && (!r.data.serves.Load() || r.runner.Fence().Loss() != nil):
 		return err
-	case err != nil && !r.data.led:
+	case err != nil && !r.data.leadersReady:
 		return failure.New(failure.KindOf(err), "finish restore", r.opts.Target.String(),
 			"not all regions were confirmed; the cluster is kept because TiDB already answers: %w", err).
 			WithHint("finish it with: %s", r.opts.finish())

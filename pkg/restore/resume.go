@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -32,6 +33,7 @@ func (o *Options) Request() map[string]string {
 	if o.Volume.SizeGiB != 0 { // older versions did not compare it
 		request["volume-size"] = strconv.FormatInt(o.Volume.SizeGiB, 10)
 	}
+	maps.Copy(request, o.FromArchive)
 	return request
 }
 
@@ -60,7 +62,7 @@ func zonesText(pairs []volumes.ZonePair) string {
 // resumption is how a restore is resumed.
 func (r *run) resumption() *runner.Resumption {
 	return &runner.Resumption{
-		StartOver: r.startOver, Reset: r.reset,
+		StartOver: r.startOver, Reset: r.startAfresh,
 		Learn: func(h *phase.History, was *journal.About) error {
 			r.earlier = readEarlier(h, was.Keep)
 			return nil
@@ -68,6 +70,9 @@ func (r *run) resumption() *runner.Resumption {
 		Adopt: func(ctx context.Context, _ *phase.Scope, h *phase.History) error {
 			r.target.started = h.Began(stepStartTiKV)
 			r.making.Continue(r.earlier.volumes(), h.Began(journal.StepCreateVolumes))
+			if r.Archive != nil {
+				r.making.snapshots.Continue(r.earlier.snapshots())
+			}
 			r.making.fast.Adopt(r.earlier.Fast)
 			return r.findTarget(ctx)
 		},
@@ -79,7 +84,7 @@ func (r *run) findTarget(ctx context.Context) error {
 	if err := r.target.find(ctx, r.backup.Manifest, &r.earlier); err != nil {
 		return err
 	}
-	r.opts.KeepOnFailure = r.opts.KeepOnFailure || r.target.left
+	r.opts.KeepOnFailure = r.opts.KeepOnFailure || r.target.leftRecovery
 	return nil
 }
 
@@ -100,7 +105,7 @@ func (r *run) findProgress(ctx context.Context, s *phase.Scope) error {
 	switch {
 	case err != nil:
 		return err
-	case tc.RecoveryMode && marked: // the stores may have been asked to lead by nobody since they restarted
+	case tc.RecoveryMode && marked: // since they restarted, the stores may have had no request to lead
 	case resolved, !tc.RecoveryMode: // only a run with resolved data takes the cluster out of recovery mode
 		r.data.resolved = true
 		s.Note("the data of %s are at the backup ts already", r.opts.Target)
@@ -110,11 +115,6 @@ func (r *run) findProgress(ctx context.Context, s *phase.Scope) error {
 			WithHint("undo it with `tisnap runs abort %s`, and restore again", r.opts.Run)
 	}
 	return nil
-}
-
-// adoptVolumes takes over the volumes that an earlier process made.
-func (r *run) adoptVolumes(ctx context.Context, s *phase.Scope) error {
-	return r.making.Adopt(ctx, s, r.making.created)
 }
 
 // adoptStart notes that pods may use the volumes.

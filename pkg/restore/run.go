@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/restore/fromarchive"
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 	"github.com/tisnap/tisnap/pkg/runner"
 )
@@ -30,9 +32,9 @@ type run struct {
 	target   target
 	pd       placement
 	making   making
-	arrival  arrival
+	arrival  *arrival
 	resolver *resolve.Resolver
-	data     dataState
+	data     *dataState
 	earlier  earlier
 	result   Result
 }
@@ -40,16 +42,19 @@ type run struct {
 // source is the backup to restore.
 type source struct {
 	*manifest.Manifest
-	// elsewhere are the cluster's stores in other Kubernetes clusters; parts means that other runs restore them.
-	elsewhere []cluster.StoreID
-	parts     bool
+	objects json.RawMessage // of its cluster, which the target's are made from
+	// elsewhere are the cluster's stores in other Kubernetes clusters; multiCluster means that other runs restore them.
+	elsewhere    []cluster.StoreID
+	multiCluster bool
 }
 
-// making is how the volumes are made.
+// making is how the volumes are made. Its methods are bound to the run's field, which a run that starts over replaces.
 type making struct {
 	*volumes.Maker
-	fast    *volumes.Fast
-	created volumes.Created
+	fast      *volumes.Fast
+	created   volumes.Created
+	snapshots *fromarchive.Maker // nil without an archive
+	made      fromarchive.Made
 }
 
 // arrival is which stores have come.
@@ -64,13 +69,16 @@ type arrival struct {
 	starting time.Time
 }
 
+// newArrival returns one at which no store has come.
+func newArrival(times *phase.StoreTimes) *arrival { return &arrival{times: times} }
+
 // dataState is the state of the target's data.
 type dataState struct {
 	resolved bool // already at the backup ts: an earlier run was killed after that
 	// serves means that every region has a leader, or that TiDB answers: from then on a failure deletes nothing. Two
-	// concurrent steps set it. led means that every region has a leader: only then is the cluster restored.
-	led    bool
-	serves atomic.Bool
+	// concurrent steps set it. leadersReady means that every region has a leader: only then is the cluster restored.
+	leadersReady bool
+	serves       atomic.Bool
 }
 
 // newRun makes a run, with which everything in this package begins.
@@ -81,7 +89,7 @@ func newRun(deps Deps, opts Options) *run {
 	r := &run{
 		Deps: deps, opts: opts.withDefaults(), runner: newRunner(deps, opts),
 		resolver: resolve.New(deps.TiKV, deps.Log),
-		arrival:  arrival{times: new(phase.StoreTimes)},
+		arrival:  newArrival(new(phase.StoreTimes)), data: new(dataState),
 	}
 	r.target, r.pd = r.newTarget("")
 	r.making = r.newMaking(false)

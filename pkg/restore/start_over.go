@@ -2,12 +2,17 @@ package restore
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 
+	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
 // startOver returns why the run starts over; "" to continue it. A run that died while being undone starts over, once
@@ -16,8 +21,10 @@ import (
 func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err error) {
 	switch {
 	case !h.Undoing():
-		why, err = r.aheadLost(ctx, h)
-	case r.earlier.keep, r.target.left:
+		if why, err = r.aheadLost(ctx, h); why == "" && err == nil {
+			why, err = r.volumesGone(ctx, h)
+		}
+	case r.earlier.keep, r.target.leftRecovery:
 	default:
 		why = "the run was being undone when its process died"
 	}
@@ -32,7 +39,7 @@ func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err 
 // not create, is not removed: then it is an error. Nor is anything that, by the journal, has or may have served: the
 // resolver removes its progress at the end, and the TidbCluster may be gone since.
 func (r *run) aheadLost(ctx context.Context, h *phase.History) (string, error) {
-	served := r.target.left || r.earlier.Served || r.earlier.Left != nil
+	served := r.target.leftRecovery || r.earlier.Served || r.earlier.LeftRecovery != nil
 	if !h.Began(stepStartTiKV) || served || r.backup.EarlyApplyRuledOut() {
 		return "", nil
 	}
@@ -51,9 +58,44 @@ func (r *run) aheadLost(ctx context.Context, h *phase.History) (string, error) {
 	if why == "" || !r.earlier.keep && !r.target.existing {
 		return why, nil
 	}
-	return "", failure.New(failure.Corrupt, "resume restore", r.opts.Target.String(),
+	return "", r.keptInTheWay(why)
+}
+
+// keptInTheWay is the error of a run that would have to start over, and must not remove what it made.
+func (r *run) keptInTheWay(why string) error {
+	return failure.New(failure.Corrupt, "resume restore", r.opts.Target.String(),
 		"%s, and what run %s made is kept", why, r.opts.Run).
 		WithHint("undo it with `tisnap runs abort %s --yes`, and restore again, onto fresh volumes", r.opts.Run)
+}
+
+// volumesGone returns that volumes were deleted since they were seen to be available, as by a gc while nothing used
+// them: the stores would wait for them in vain. Once TiKV may have started on them it is not for a resumed run to say.
+func (r *run) volumesGone(ctx context.Context, h *phase.History) (string, error) {
+	if h.Began(stepStartTiKV) || !h.Done(journal.StepCreateVolumes) || !h.Done(stepAwaitVolumes) {
+		return "", nil
+	}
+	var created volumes.Created
+	if err := h.Result(journal.StepCreateVolumes, &created); err != nil {
+		return "", err
+	}
+	found, err := r.EBS.DescribeVolumes(ctx, slices.Collect(maps.Values(created)))
+	if err != nil {
+		return "", failure.Annotate(err, "find volumes", r.opts.Target.String())
+	}
+	there := 0
+	for _, v := range found {
+		if v.State.Outcome() != ebs.VolumeFailed {
+			there++
+		}
+	}
+	if there == len(created) {
+		return "", nil
+	}
+	why := fmt.Sprintf("%d of its %d volumes were deleted since its process died", len(created)-there, len(created))
+	if r.earlier.keep {
+		return "", r.keptInTheWay(why)
+	}
+	return why, nil
 }
 
 // progress is the resolver's record of its progress.
@@ -61,14 +103,16 @@ func (r *run) progress() *resolve.ProgressFile {
 	return resolve.NewProgressFile(objstore.AskFirst(r.Store), r.opts.Target, r.opts.Backup)
 }
 
-// reset forgets what earlier processes of the run made, which is undone.
-func (r *run) reset() error {
+// startAfresh forgets what earlier processes of the run made, which is undone.
+func (r *run) startAfresh() error {
 	r.opts.KeepOnFailure = r.earlier.keepAfterUndo
 	r.earlier = earlier{RestoreFacts: journal.RestoreFacts{Restarts: r.earlier.Restarts + 1}}
 	r.target, r.pd = r.newTarget(r.target.uid)
-	r.data.resolved = false
+	r.data, r.arrival = new(dataState), newArrival(r.arrival.times)
 	r.making = r.newMaking(r.making.Options().BR)
 	r.making.Continue(r.earlier.volumes(), false)
-	r.arrival.up.Store(false)
+	if r.Archive != nil {
+		r.making.snapshots.Continue(r.earlier.snapshots())
+	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/restore/fromarchive"
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
@@ -23,14 +24,22 @@ const (
 
 // Our own phases, only in restores with these options.
 const (
-	phaseFast  = "enable fast restore"
-	phaseAfter = "set running profile"
+	phaseSnapshots = "write snapshots"
+	phaseFast      = "enable fast restore"
+	phaseAfter     = "set running profile"
 )
 
 // Outline lists the steps of a restore, with all options that add one, and those of a resolve.
 func Outline() (ofRestore, ofResolve []phase.Outline) {
 	r := newRun(Deps{}, Options{FastRestore: true, After: cluster.VolumeSpec{Type: "gp3"}})
 	return phase.Outlines(r.restoreSteps()), phase.Outlines(r.resolveSteps())
+}
+
+// OutlineFromArchive lists the steps of a restore from an archive, with all options that add one.
+func OutlineFromArchive() []phase.Outline {
+	deps := Deps{Archive: &fromarchive.Source{}}
+	r := newRun(deps, Options{FastRestore: true, After: cluster.VolumeSpec{Type: "gp3"}})
+	return phase.Outlines(r.restoreSteps())
 }
 
 // OutlineHalves lists the steps of Prepare and ResolveData, with all options that add one.
@@ -41,11 +50,12 @@ func OutlineHalves() (ofVolumes, ofData []phase.Outline) {
 
 // Steps that are predecessors of others.
 const (
-	stepStartTiKV  = "start-tikv" // once it begins, pods may use the volumes
-	stepRaiseTS    = "raise-ts"
-	stepCheckTasks = "check-tasks"
-	stepCollect    = "collect"
-	stepPlan       = "plan"
+	stepAwaitVolumes = "await-volumes"
+	stepStartTiKV    = "start-tikv" // once it begins, pods may use the volumes
+	stepRaiseTS      = "raise-ts"
+	stepCheckTasks   = "check-tasks"
+	stepCollect      = "collect"
+	stepPlan         = "plan"
 )
 
 // restoreSteps is the runbook of a restore.
@@ -53,6 +63,7 @@ func (r *run) restoreSteps() []phase.Step {
 	return slices.Concat(
 		repeated(r.checkSteps()),
 		[]phase.Step{r.runner.LockStep(phaseCluster, r.lockTarget)},
+		r.snapshotSteps(),
 		r.clusterSteps(),
 		r.volumeSteps(),
 		r.tikvSteps(),
@@ -129,21 +140,23 @@ func (r *run) makeVolumesSteps() []phase.Step {
 	var begin, end []phase.Step
 	if r.opts.FastRestore {
 		begin = []phase.Step{{
-			Phase: phaseFast, Name: "fast-restore", Deadline: volumes.FastDeadline, Do: r.enableFast,
-			Undo: phase.Undo{Do: r.disableFast, Deadline: 10 * time.Minute, Kept: volumes.KeptFast},
+			Phase: phaseFast, Name: "fast-restore", Deadline: volumes.FastDeadline, Do: r.making.enableFast,
+			Undo: phase.Undo{Do: r.making.disableFast, Deadline: 10 * time.Minute, Kept: volumes.KeptFast},
 		}}
-		end = []phase.Step{{Phase: phaseVolumes, Name: "end-fast-restore", Deadline: 10 * time.Minute, Do: r.endFast}}
+		end = []phase.Step{{
+			Phase: phaseVolumes, Name: "end-fast-restore", Deadline: 10 * time.Minute, Do: r.making.endFast,
+		}}
 	}
 	steps := slices.Concat(begin, []phase.Step{
 		{
-			Phase: phaseVolumes, Name: journal.StepCreateVolumes, Deadline: making, Do: r.createVolumes,
+			Phase: phaseVolumes, Name: journal.StepCreateVolumes, Deadline: making, Do: r.making.createVolumes,
 			// For so long EC2 may hide the result of an unanswered request, whatever the user's limit.
 			Undo:   phase.Undo{Do: r.deleteVolumes, Deadline: wait + r.opts.Visibility, Kept: r.making.Kept()},
-			Resume: phase.Resumption{State: &r.making.created, Adopted: r.adoptVolumes},
+			Resume: phase.Resumption{State: &r.making.created, Adopted: r.making.adoptVolumes},
 		},
-		{Phase: phaseVolumes, Name: "await-volumes", Deadline: wait, Do: r.awaitVolumes},
+		{Phase: phaseVolumes, Name: stepAwaitVolumes, Deadline: wait, Do: r.making.awaitVolumes},
 	}, end)
-	before := journal.StepLock
+	before := r.beforeVolumes()
 	for i := range steps {
 		steps[i].Order.After, before = []string{before}, steps[i].Name
 	}
@@ -216,7 +229,7 @@ func (r *run) profileSteps() []phase.Step {
 			Do: r.modifyVolumes,
 		})
 	}
-	return append(steps, r.lastFastSteps(r.lastPhase())...)
+	return slices.Concat(steps, r.lastFastSteps(r.lastPhase()), r.deleteSnapshotsSteps())
 }
 
 // lastFastSteps ends fast snapshot restore again, where it is used.

@@ -16,14 +16,14 @@ type target struct {
 	store objstore.Store
 	opts  Options
 
-	uid      string // of the Kubernetes cluster; "" if unknown
-	existing bool   // others created it for this restore
-	instance string // the instance label of an existing one
-	given    journal.GivenTarget
-	bound    bool // claims of a kept target are bound to the volumes
-	started  bool // TiKV may start, so pods may use the volumes
-	left     bool // it has left recovery mode before this process began
-	leaving  bool // it has, or may have, by this process
+	uid          string // of the Kubernetes cluster; "" if unknown
+	existing     bool   // others created it for this restore
+	instance     string // the instance label of an existing one
+	given        journal.GivenTarget
+	bound        bool // claims of a kept target are bound to the volumes
+	started      bool // TiKV may start, so pods may use the volumes
+	leftRecovery bool // before this process began
+	leaving      bool // this process has taken it, or may have, out of recovery mode
 }
 
 // newTarget returns a target of which only the Kubernetes cluster is known, and its PD.
@@ -47,7 +47,7 @@ func (t *target) find(ctx context.Context, m *manifest.Manifest, e *earlier) err
 			return err
 		}
 	}
-	t.left = t.started && !tc.RecoveryMode
+	t.leftRecovery = t.started && !tc.RecoveryMode
 	t.existing, t.instance = tc.Run != t.opts.Run, ""
 	if t.existing {
 		t.instance = tc.Instance

@@ -278,7 +278,7 @@ func TestRenew_ObjectDeleted_IsConflict(t *testing.T) {
 }
 
 // The note of a release neither takes a lock nor disturbs one that a run has.
-func TestNoteLetGo_OfAFreeLockAlone(t *testing.T) {
+func TestNoteReleased_OfAFreeLockAlone(t *testing.T) {
 	t.Parallel()
 	store := objstoretest.NewMemory(nil)
 	name := cluster.Name{Namespace: "tidb", Name: "prod"}

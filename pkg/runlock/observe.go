@@ -1,6 +1,7 @@
 package runlock
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -37,6 +38,24 @@ func Observe(ctx context.Context, store objstore.Store, name cluster.Name, watch
 		return Finding{}, nil
 	}
 	return Finding{Record: record, version: version}, err
+}
+
+// Watch finds out whether a live run holds the lock, as Take does with the same limit: a lock that seems just renewed
+// is watched, too. The owner counts as alive if it renews the lock, or after the limit; zero is DefaultWait, and NoWait
+// watches nothing. Nothing is written. A lock that was never taken is not an error.
+func Watch(
+	ctx context.Context, store objstore.Store, name cluster.Name, limit time.Duration, watching func(*Record),
+) (Finding, error) {
+	record, version, err := Read(ctx, store, name)
+	switch {
+	case failure.Is(err, failure.NotFound):
+		return Finding{}, nil
+	case err != nil:
+		return Finding{}, err
+	case limit == NoWait || !record.Held(time.Now()):
+		return Finding{Record: record, version: version}, nil
+	}
+	return watch(ctx, store, name, cmp.Or(limit, DefaultWait), watching)
 }
 
 // Same reports whether the lock is unchanged, so that the finding about its owner still holds.

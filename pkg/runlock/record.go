@@ -19,6 +19,8 @@ type Owner struct {
 	Host    string        `json:"host"`
 	PID     int           `json:"pid"`
 	Command string        `json:"command"` // "backup", "restore"; no arguments, as these may hold names of files
+	// Backup is the one that a lease keeps from being deleted (journal.UseLock); "" of a lock.
+	Backup cluster.BackupID `json:"backup,omitempty"`
 }
 
 // NewOwner returns the Owner for this process.

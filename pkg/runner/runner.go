@@ -165,9 +165,11 @@ func (r *Runner) Check(ctx context.Context, steps ...phase.Step) error {
 	return engine.Run(ctx, steps)
 }
 
-// Announce shows how long the run should take, by ask, and journals it unless an earlier process has: the report
+// ExpectDuration shows how long the run should take, by ask, and journals it unless an earlier process has: the report
 // compares it with the actual time. Ask gets what an earlier process journalled, and returns nil and "" if unknown.
-func (r *Runner) Announce(s *phase.Scope, ask func(earlier json.RawMessage) (expected json.RawMessage, text string)) {
+func (r *Runner) ExpectDuration(
+	s *phase.Scope, ask func(earlier json.RawMessage) (expected json.RawMessage, text string),
+) {
 	earlier := r.outcome.Expected
 	expected, text := ask(earlier)
 	if earlier == nil && expected != nil {

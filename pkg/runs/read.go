@@ -18,7 +18,7 @@ import (
 // decoded. For an unfinished restore or resolve it also looks for a later resolve that finished it.
 func Read(ctx context.Context, store objstore.Store, id cluster.RunID) (*Run, error) {
 	r, err := readJournal(ctx, store, id)
-	if err != nil || r.State != Unfinished || r.Operation == journal.Backup {
+	if err != nil || r.State != Unfinished || !r.restores() {
 		return r, err
 	}
 	later, err := Resolves(ctx, store, r.Cluster, r.Backup, r.Started)
@@ -123,4 +123,9 @@ func (r *Run) diedEarly() {
 	if !journal.ReadFacts(r.History.Records).Locked {
 		r.State, r.Error = Failed, "its process died before it had the cluster's lock: it changed nothing"
 	}
+}
+
+// restores reports whether a resolve may have finished what the run began.
+func (r *Run) restores() bool {
+	return r.Operation == journal.Restore || r.Operation == journal.Resolve
 }

@@ -101,7 +101,7 @@ func Last(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, e
 // Restored returns the last run that held the cluster's lock, if it is a restore or resolve that succeeded; else nil.
 func Restored(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, error) {
 	r, err := owner(ctx, store, name)
-	if err != nil || r == nil || r.State != Done || r.Operation == journal.Backup {
+	if err != nil || r == nil || r.State != Done || !r.restores() {
 		return nil, err
 	}
 	return r, nil
@@ -111,8 +111,8 @@ func Restored(ctx context.Context, store objstore.Store, name cluster.Name) (*Ru
 // was resolved; else nil. Its cluster is kept, and a resolve finishes it.
 func Resolved(ctx context.Context, store objstore.Store, name cluster.Name) (*Run, error) {
 	r, err := owner(ctx, store, name)
-	if err != nil || r == nil || r.State != Failed || r.Operation == journal.Backup ||
-		journal.ReadFacts(r.History.Records).Resolve.Left == nil {
+	if err != nil || r == nil || r.State != Failed || !r.restores() ||
+		journal.ReadFacts(r.History.Records).Resolve.LeftRecovery == nil {
 		return nil, err
 	}
 	return r, nil

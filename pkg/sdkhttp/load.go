@@ -40,10 +40,11 @@ func logger(log *zap.Logger) logging.Logger {
 // Transport returns a transport of its own for a configuration: with AWS_CA_BUNDLE's certificates, and so many idle
 // connections to one host.
 func Transport(cfg aws.Config, perHost int) *http.Transport {
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // net/http documents the type
-	if buildable, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
-		transport = buildable.GetTransport()
+	buildable, ok := cfg.HTTPClient.(*awshttp.BuildableClient)
+	if !ok {
+		buildable = awshttp.NewBuildableClient()
 	}
+	transport := buildable.GetTransport()
 	transport.MaxIdleConnsPerHost = perHost
 	transport.MaxIdleConns = max(transport.MaxIdleConns, perHost)
 	return transport

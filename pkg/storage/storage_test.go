@@ -89,7 +89,7 @@ func TestOpen_ProvesOnceForEachVersion(t *testing.T) {
 	require.Equal(t, manifest.StorageKey, objects[0].Key)
 }
 
-// A copy has the original's identity and is at another place: it owns nothing until somebody says what it is.
+// A copy has the original's identity and is at another place: it owns nothing until its owner declares what it is.
 func TestCopy_OwnsNothingUntilItIsAdopted(t *testing.T) {
 	t.Parallel()
 	inner := objstoretest.NewMemory(nil)
@@ -117,7 +117,7 @@ func TestCopy_OwnsNothingUntilItIsAdopted(t *testing.T) {
 	require.NoError(t, copied.RefuseCopy("delete"))
 	require.NotEqual(t, original.ID, copied.ID)
 	require.False(t, copied.Owns(original.ID))
-	require.False(t, copied.Owns(""), "whose it is is not known")
+	require.False(t, copied.Owns(""), "its owner is unknown")
 	require.Equal(t, failure.Conflict, failure.KindOf(copied.CheckRun("r", original.ID, "s3://a/b")))
 
 	moved, err := storage.Adopt(t.Context(), at{inner, "s3://d/b"}, storage.Moved)

@@ -25,7 +25,10 @@ type Cluster struct {
 
 	http    *http.Client // of PD
 	network *tikvtest.Network
-	static  int // regions that each static store leads; 0 for stores with raft
+	web     *http.Server // of TiDB; nil if it needs none
+	static  int          // regions that each static store leads; 0 for stores with raft
+	boot    tikvtest.Placement
+	sql     *sqlPort
 	wg      sync.WaitGroup
 
 	mu       sync.Mutex
@@ -107,7 +110,7 @@ func (c *Cluster) started(pod string, s *tikvtest.Store, replicas int) {
 		if c.static > 0 {
 			err = tikvtest.BootstrapStatic(ctx, c.static, stores...)
 		} else {
-			err = tikvtest.BootstrapCluster(ctx, stores...)
+			err = tikvtest.Bootstrap(ctx, stores, c.boot)
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -153,7 +156,7 @@ func (c *Cluster) tidbReady() int {
 	if c.PD.Recovering() {
 		return 0
 	}
-	if c.static > 0 { // every region is led from the start, by who leads it at the end
+	if c.static > 0 { // every region is led from the start, by the store that leads it at the end
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if !c.booted {
@@ -188,6 +191,10 @@ func (c *Cluster) close() {
 	c.mu.Unlock()
 	for _, pod := range pods {
 		c.stop(pod)
+	}
+	c.sql.stop()
+	if c.web != nil {
+		_ = c.web.Close()
 	}
 	c.wg.Wait()
 	c.http.CloseIdleConnections()

@@ -18,6 +18,11 @@ func (t *Testbed) connectPod(ctx context.Context, namespace, pod string, port in
 		if c.Name.Namespace != namespace || !strings.HasPrefix(pod, c.Name.Name+"-") && labels["pingcap.com/cluster"] != c.Name.Name {
 			continue
 		}
+		if component := labels["app.kubernetes.io/component"]; component == "tidb" && port == sqlPortOfPods {
+			if address := c.SQL(); address != "" {
+				return new(net.Dialer).DialContext(ctx, "tcp", address)
+			}
+		}
 		for _, address := range c.addresses(pod, labels["app.kubernetes.io/component"]) {
 			if _, has, err := net.SplitHostPort(address); err == nil && has == strconv.Itoa(port) {
 				return new(net.Dialer).DialContext(ctx, "tcp", address)

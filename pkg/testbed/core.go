@@ -34,15 +34,19 @@ func (t *Testbed) allInstances(name cluster.Name) bool {
 		}
 	}
 	return pd != "" && len(stores) > 0 && len(stores) == t.Nodes.replicas(name) && !slices.ContainsFunc(stores, func(o *unstructured.Unstructured) bool {
-		id, _, _ := unstructured.NestedString(o.Object, "status", "id")
-		return id == ""
+		status, _, _ := unstructured.NestedMap(o.Object, "status")
+		return status["id"] == nil || status["currentRevision"] != status["updateRevision"] // until it is ready for the first time
 	})
 }
 
-// pdHost is the DNS name of PD's service, without the domain of the Kubernetes cluster.
+// pdHost is the DNS name of PD without the domain of the Kubernetes cluster: that of its service, or with Operator 2.x of
+// its first pod, as it advertises that one.
 func (k *Kubelet) pdHost(name cluster.Name) string {
-	for _, group := range k.bed.groups(name, "pdgroups") {
-		return group.GetName() + "-pd." + name.Namespace
+	for _, pod := range k.bed.Objects.List("pods", name.Namespace) {
+		labels := pod.GetLabels()
+		if labels["pingcap.com/cluster"] == name.Name && labels["pingcap.com/component"] == "pd" {
+			return pod.GetName() + "." + labels["pingcap.com/group"] + "-pd-peer." + name.Namespace
+		}
 	}
 	return name.Name + "-pd." + name.Namespace + ".svc"
 }

@@ -45,7 +45,20 @@ func TestCluster_OfOperator2_ServesAndIsDestroyed(t *testing.T) {
 	require.NotContains(t, strings.Join(bed.MutatingCalls(), "\n"), "ModifyVolume")
 }
 
-// Operator 2.x changes a volume by EC2's API, where everybody sees it.
+// PD is known by its pod's name, which ends with the namespace, and the Cluster has the service before it.
+func TestPDOfOperator2_AdvertisesItsPod(t *testing.T) {
+	t.Parallel()
+	bed, err := testbed.Start(context.WithoutCancel(t.Context()), testbed.Config{Dir: t.TempDir(), Nodes: 3, Scale: 50, Operator: 2, DNSNames: true})
+	require.NoError(t, err)
+	t.Cleanup(bed.Close)
+	c, err := bed.CreateCluster(t.Context(), cluster.Name{Namespace: "tidb", Name: "prod"}, 1)
+	require.NoError(t, err)
+	require.Regexp(t, `^http://prod-pd-pd-[a-z0-9]{6}\.prod-pd-pd-peer\.tidb:\d+$`, c.PD.URLs()[0])
+	service, _, _ := unstructured.NestedString(bed.Objects.Get("clusters", "tidb", "prod").Object, "status", "pd")
+	require.Regexp(t, `^http://prod-pd-pd\.tidb:\d+$`, service)
+}
+
+// Operator 2.x changes a volume by EC2's API, where everyone sees it.
 func TestCluster_OfOperator2_LargerTemplate_ModifiesVolumes(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -18,8 +19,9 @@ import (
 
 // Kubelet starts and stops the processes of pods: it implements kubetest.Runtime.
 type Kubelet struct {
-	bed *Testbed
-	cfg Config
+	bed       *Testbed
+	cfg       Config
+	addresses addresses
 
 	mu       sync.Mutex
 	clusters map[cluster.Name]*Cluster
@@ -38,7 +40,7 @@ func (c Config) domain() string {
 }
 
 func newKubelet(bed *Testbed, cfg Config) *Kubelet {
-	return &Kubelet{bed: bed, cfg: cfg, clusters: map[cluster.Name]*Cluster{}, total: map[cluster.Name]int{}, seed: cfg.Seed}
+	return &Kubelet{bed: bed, cfg: cfg, addresses: addresses{file: cfg.HostsFile}, clusters: map[cluster.Name]*Cluster{}, total: map[cluster.Name]int{}, seed: cfg.Seed}
 }
 
 // Cluster is the processes of a TidbCluster, or nil if PD was never started.
@@ -68,6 +70,10 @@ func (k *Kubelet) StartPD(_ context.Context, name cluster.Name, _ int) ([]string
 	if k.cfg.DNSNames {
 		cfg.Advertise = k.pdHost(name) + k.cfg.domain()
 	}
+	var err error
+	if cfg.Addr, cfg.Name, err = k.addressPD(name); err != nil {
+		return nil, err
+	}
 	pd, err := pdtest.New(cfg)
 	if err != nil {
 		return nil, err
@@ -75,7 +81,7 @@ func (k *Kubelet) StartPD(_ context.Context, name cluster.Name, _ int) ([]string
 	if err := pd.Start(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{Name: name, PD: pd, http: httpClient(k.cfg.TLS), network: tikvtest.NewNetwork(), stores: map[string]*tikvtest.Store{}, starting: map[string]string{}, addrs: map[string]string{}, static: k.cfg.StaticRegions}
+	c := &Cluster{Name: name, PD: pd, http: httpClient(k.cfg.TLS), network: tikvtest.NewNetwork(), stores: map[string]*tikvtest.Store{}, starting: map[string]string{}, addrs: map[string]string{}, static: k.cfg.StaticRegions, boot: k.cfg.Boot, sql: &sqlPort{addresses: pd.URLs, faults: k.cfg.Faults}}
 	k.mu.Lock()
 	k.clusters[name] = c
 	k.mu.Unlock()
@@ -131,6 +137,11 @@ func (k *Kubelet) StartTiKV(ctx context.Context, p kubetest.TiKVPod) error {
 		return nil
 	}
 	cfg.Addr = addr
+	if ip, has, err := k.addresses.next(p.Host); err != nil {
+		return err
+	} else if has {
+		cfg.Addr = net.JoinHostPort(ip, portOfTiKV)
+	}
 	// A crash at the start ends the process, not the pod: the pod shows the reason and is started again.
 	store, err := tikvtest.Start(context.WithoutCancel(ctx), cfg)
 	if err != nil {
@@ -208,13 +219,19 @@ func (k *Kubelet) Regions(name cluster.Name, pod string) (leaders, regions int) 
 }
 
 // StartTiDB notes how many servers are to run; they answer when every region is served.
-func (k *Kubelet) StartTiDB(_ context.Context, name cluster.Name, replicas int) error {
+func (k *Kubelet) StartTiDB(ctx context.Context, name cluster.Name, replicas int) error {
 	c := k.Cluster(name)
 	if c == nil {
 		return fmt.Errorf("cluster %s has no PD", name)
 	}
 	c.setTiDB(replicas)
-	return nil
+	if err := k.serveTiDB(context.WithoutCancel(ctx), c); err != nil {
+		return err
+	}
+	if replicas == 0 || c.static > 0 || k.cfg.TLS != nil { // who has TLS on needs files to read the stores
+		return nil
+	}
+	return c.sql.start()
 }
 
 // TiDBReady is how many servers answer: all, once the regions that are served cover the key space.
@@ -229,6 +246,7 @@ func (k *Kubelet) TiDBReady(name cluster.Name) int {
 func (k *Kubelet) StopTiDB(name cluster.Name) {
 	if c := k.Cluster(name); c != nil {
 		c.setTiDB(0)
+		c.sql.stop()
 	}
 }
 

@@ -28,6 +28,9 @@ import (
 // Region is where the testbed pretends to be.
 const Region = "us-west-2"
 
+// AwayRegion is the region of Testbed.Away.
+const AwayRegion = "eu-west-1"
+
 // namespace is that of the kubeconfig, in which clusters are.
 const namespace = "tidb"
 
@@ -48,18 +51,25 @@ type Config struct {
 	Seed   int64
 	Faults *fault.Plan
 	Rules  *ebstest.Rules // nil is ebstest.QuickRules
+	Keys   []string       // of KMS, as in ebstest.Config
 	TiKV   tikvtest.Options
 	// TiKVScale is how many times as fast what a store waits for by its own clock passes: its first report to PD
-	// (10 s), raft's ticks (1 s, not below 100 ms), and its tries at PD's first region (3 s). 0 is 20. What TiKV says is not changed by it.
+	// (10 s), raft's ticks (1 s, not below 100 ms), and its tries at PD's first region (3 s). 0 is 20. TiKV's answers are not scaled.
 	TiKVScale float64
 	// StaticRegions, if positive, makes all stores static: each leads so many regions, and serves no keys.
 	StaticRegions int
-	PD            pdtest.Config // its Faults are the testbed's
+	// Boot is how the regions of a cluster that CreateCluster makes are placed.
+	Boot tikvtest.Placement
+	PD   pdtest.Config // its Faults are the testbed's
 	// DNSNames makes PD and the stores known by the DNS names of their pods, which resolve only inside a real cluster:
 	// their ports are those of 127.0.0.1. The workload does not know these names.
 	DNSNames bool
 	// ClusterDomain ends those names, as a TidbCluster's spec.clusterDomain has it; "" leaves them at svc.
 	ClusterDomain string
+	// HostsFile, if not empty, makes each pod have an address of its own on loopback, with the ports that it has in a real
+	// cluster; the names that lead to them are in this file, which is written in place. It goes with DNSNames, and is
+	// for an Operator 2.x that is another process: whoever asks must have the file as /etc/hosts.
+	HostsFile string
 	// TLS, if not nil, is what PD and the stores speak, and the testbed's own client of PD; TidbClusters that CreateCluster
 	// makes have it on. The workload has files of its own for it, and secrets are put there by the test.
 	TLS *tls.Config
@@ -79,6 +89,7 @@ type Config struct {
 type Testbed struct {
 	cfg   Config
 	EC2   *ebstest.Server
+	Away  *ebstest.Server // the same account in another region, which has no instances
 	S3    *objstoretest.Server
 	Kube  *kubetest.Server // nil with a real control plane
 	Nodes *Kubelet
@@ -107,7 +118,11 @@ func Start(ctx context.Context, cfg Config) (*Testbed, error) {
 	cfg.TiKV = waits(cfg.TiKV, cfg.TiKVScale)
 	ctx, cancel := context.WithCancel(ctx)
 	t := &Testbed{cfg: cfg, cancel: cancel, clock: timescale.New(cfg.Scale)}
-	t.EC2 = ebstest.New(ebstest.Config{Region: Region, Clock: t.clock, Faults: cfg.Faults, Rules: cfg.Rules, Seed: uint64(cfg.Seed)}) //nolint:gosec // any bits will do
+	here := ebstest.Config{Region: Region, Clock: t.clock, Faults: cfg.Faults, Rules: cfg.Rules, Keys: cfg.Keys, Seed: uint64(cfg.Seed)} //nolint:gosec // any bits will do
+	away := here
+	away.Region = AwayRegion
+	servers := ebstest.NewWorld(here, away).Servers()
+	t.EC2, t.Away = servers[0], servers[1]
 	ebsdirecttest.New(t.EC2, ebsdirecttest.Config{Clock: t.clock, Faults: cfg.Faults})
 	t.S3 = objstoretest.New(objstoretest.Config{Faults: cfg.Faults, Points: objectPoints})
 	t.S3.CreateBucket(Bucket)
@@ -198,7 +213,11 @@ func (t *Testbed) serveAWS(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method == http.MethodPost && r.URL.Path == "/" && r.URL.RawQuery == "" {
 		start := time.Now()
-		t.EC2.ServeHTTP(w, r)
+		server := t.EC2
+		if strings.Contains(r.Header.Get("Authorization"), "/"+AwayRegion+"/") { // as the call is signed
+			server = t.Away
+		}
+		server.ServeHTTP(w, r)
 		if t.cfg.Observe != nil && r.Form.Get("DryRun") != "true" {
 			t.cfg.Observe(r.Form.Get("Action"), time.Since(start))
 		}

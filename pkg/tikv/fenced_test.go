@@ -27,7 +27,7 @@ func TestFenced_LockLost_NothingIsSent(t *testing.T) { //nolint:tparallel // the
 		"one call":          func() error { return c.client.WaitApply(ctx, c.store.Addr(), 1) },
 		"one call in batch": func() error { return c.client.PrepareFlashback(ctx, c.store.Addr(), tikv.Flashback{}) },
 	} {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // they share the store
+		t.Run(name, func(t *testing.T) { // they share the store
 			err := call()
 			require.ErrorIs(t, err, lost)
 			require.Equal(t, failure.Conflict, failure.KindOf(err))

@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Without a collector nothing is in the way of a run: no span, no allocation, the same context.
-func TestStart_NothingRecorded_CostsNothing(t *testing.T) { //nolint:paralleltest // it counts the process's allocations
+func TestStart_NothingRecorded_CostsNothing(t *testing.T) { // it counts the process's allocations
 	ctx := t.Context()
 	allocations := testing.AllocsPerRun(100, func() {
 		inner, span := tracing.Call(ctx, "ec2:CreateSnapshots", "rpc.system", "aws-api")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/archive/create"
 	"github.com/tisnap/tisnap/pkg/backup"
+	"github.com/tisnap/tisnap/pkg/copyrun"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
@@ -32,7 +33,7 @@ func Of(of journal.Operation, records []phase.Record, step string, began, now ti
 			p.StepSeconds = since(r.Time, now)
 		}
 	}
-	p.Expected = Announced(journal.ReadFacts(records).Expected)
+	p.Expected = Expected(journal.ReadFacts(records).Expected)
 	if p.Expected != nil && !p.Expected.NotAWS && p.Seconds <= p.Expected.HighSeconds {
 		eta := began.Add(time.Duration(p.Expected.Seconds * float64(time.Second))).UTC()
 		p.ETA = &eta
@@ -48,7 +49,7 @@ func Phases(of journal.Operation) map[string]string {
 	restored, resolved := restore.Outline()
 	outline := map[journal.Operation][]phase.Outline{
 		journal.Backup: backup.Outline(), journal.Restore: restored, journal.Resolve: resolved,
-		journal.Archive: create.Outline(),
+		journal.Archive: create.Outline(), journal.Copy: copyrun.Outline(),
 	}[of]
 	phases := make(map[string]string, len(outline))
 	for _, o := range outline {
@@ -57,8 +58,8 @@ func Phases(of journal.Operation) map[string]string {
 	return phases
 }
 
-// Announced decodes a journalled announcement; nil if there is none, or only one that this version cannot read.
-func Announced(journalled json.RawMessage) *report.Expected {
+// Expected decodes a journalled expectation; nil if there is none, or only one that this version cannot read.
+func Expected(journalled json.RawMessage) *report.Expected {
 	var e report.Expected
 	if len(journalled) == 0 || json.Unmarshal(journalled, &e) != nil || e.Seconds <= 0 {
 		return nil

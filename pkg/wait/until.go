@@ -26,13 +26,20 @@ func Until(ctx context.Context, pace Pace, try func() (done bool, err error)) er
 		if done {
 			return err
 		}
-		if last == nil || ctx.Err() == nil { // an interrupted try gives no reason
+		if last == nil || !ended(ctx) { // an interrupted try gives no reason
 			last = err
 		}
 		if cause := For(ctx, pause); cause != nil {
 			return &Ended{Cause: cause, Last: last}
 		}
 	}
+}
+
+// ended reports whether ctx has ended, or is about to: what asks for its deadline, as a rate limiter does, sees it pass
+// before ctx does.
+func ended(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 // Ended is the error of an Until whose context ended first.

@@ -92,6 +92,44 @@ func TestUntil_ContextEnds_SaysWhyAndWhatWasMissing(t *testing.T) {
 	}
 }
 
+// A rate limiter refuses by a deadline that has passed before the context's own timer has fired.
+func TestUntil_DeadlineHasPassed_KeepsTheReasonOfTheTryBefore(t *testing.T) {
+	t.Parallel()
+	parent, cancel := context.WithCancel(t.Context())
+	ctx := &overdue{Context: parent}
+	err := wait.Until(ctx, wait.Every(time.Nanosecond), func() (bool, error) {
+		if ctx.tries++; ctx.tries < 3 {
+			return false, errYet
+		}
+		cancel()
+		return false, errBroken
+	})
+	require.Equal(t, errYet, wait.Reason(err))
+}
+
+// overdue is a context whose deadline passes with the third try, and whose end is seen after that try's error.
+type overdue struct {
+	context.Context
+	tries, asked int
+}
+
+func (o *overdue) Deadline() (time.Time, bool) {
+	if o.tries < 3 {
+		return time.Now().Add(time.Hour), true
+	}
+	return time.Now().Add(-time.Second), true
+}
+
+func (o *overdue) Err() error {
+	if o.tries < 3 {
+		return nil
+	}
+	if o.asked++; o.asked == 1 {
+		return nil
+	}
+	return o.Context.Err()
+}
+
 func TestEndOf_IsOfThisUntilAlone(t *testing.T) {
 	t.Parallel()
 	ended := &wait.Ended{Cause: errBroken, Last: errYet}

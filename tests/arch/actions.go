@@ -8,7 +8,7 @@ import (
 )
 
 // call matches a call of an AWS client by an adapter: c.ec2.CreateVolume(, s3.NewListObjectsV2Paginator(.
-var call = regexp.MustCompile(`\.(ec2|sts|quotas|kms|client)\.([A-Z]\w*)\(ctx|\b(ec2|s3)\.New([A-Z]\w*)Paginator\(`)
+var call = regexp.MustCompile(`\.(ec2|sts|quotas|kms|client|api)\.([A-Z]\w*)\(ctx|\b(ec2|s3)\.New([A-Z]\w*)Paginator\(`)
 
 // Actions lists the IAM actions that the calls in the sources of an AWS adapter need.
 func Actions(sources []Source) []string {
@@ -18,7 +18,7 @@ func Actions(sources []Source) []string {
 			continue
 		}
 		for _, m := range call.FindAllStringSubmatch(string(s.Text), -1) {
-			service := strings.NewReplacer("client", "s3", "quotas", "servicequotas").Replace(m[1] + m[3])
+			service := strings.NewReplacer("client", "s3", "quotas", "servicequotas", "api", "ebs").Replace(m[1] + m[3])
 			operation := m[2] + m[4]
 			if name, other := permissionNames()[operation]; other {
 				operation = name

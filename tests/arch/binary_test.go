@@ -93,7 +93,7 @@ func TestReflector(t *testing.T) {
 		dump string
 		want []string
 	}{
-		"nobody": {dump: "_ -> main.main\nmain.main -> fmt.Println\n"},
+		"none": {dump: "_ -> main.main\nmain.main -> fmt.Println\n"},
 		"a chain": {
 			dump: `# github.com/tisnap/tisnap/cmd/tisnap
 _ -> main.main

@@ -6,7 +6,7 @@ import "strings"
 type confinement struct {
 	path   string
 	to     []string // folders of the module
-	except []string // paths below path that anybody may import
+	except []string // paths below path that every package may import
 	reason string
 }
 
@@ -45,6 +45,14 @@ func confinements() []confinement {
 			reason: "only a stand-in replicates a log",
 		},
 		{
+			path: "github.com/go-sql-driver/", to: []string{"pkg/tidb"},
+			reason: "that TiDB speaks MySQL's protocol is the adapter's business",
+		},
+		{
+			path: "github.com/go-mysql-org/", to: []string{"pkg/tidb/tidbtest"},
+			reason: "only a stand-in serves MySQL's protocol",
+		},
+		{
 			path: "github.com/spf13/", to: []string{"pkg/cli", "pkg/brcompat", "pkg/testbed/command", "cmd", "hack/man", "tests/docs"},
 			reason: "flags are the command line's business",
 		},
@@ -78,7 +86,7 @@ func Confinement(pkg string, imports []string) []Violation {
 func Linked(binary string, dependencies []string) []Violation {
 	never := []string{
 		"testing", "github.com/stretchr/testify", "go.uber.org/goleak", "pgregory.net/rapid",
-		"go.etcd.io/raft",
+		"go.etcd.io/raft", "github.com/go-mysql-org",
 	}
 	var out []Violation
 	for _, d := range dependencies {
@@ -91,7 +99,7 @@ func Linked(binary string, dependencies []string) []Violation {
 
 func relative(pkg string) string { return strings.TrimPrefix(pkg, Module+"/") }
 
-// below says whether a package is at a path or below it.
+// below reports whether a package is at a path or below it.
 func below(pkg, path string) bool {
 	path = strings.TrimSuffix(path, "/")
 	return pkg == path || strings.HasPrefix(pkg, path+"/")

@@ -36,8 +36,8 @@ func layers() [][]string {
 		{"manifest"},
 		{"kube/kubeerr", "kube/runmark", "kube/typed"},
 		{"kube/operator1", "kube/operator2"},
-		{"kube/forward"},
-		{"ebs", "objstore", "pd", "tikv", "kube"},
+		{"kube/forward", "kube/cage"},
+		{"ebs", "objstore", "pd", "tikv", "kube", "tidb"},
 		{"kube/kubetest", "ebsdirect", "archive/repository"},
 		{"archive/volume", "archive/archivetest"},
 		{"archive/snapshot", "archive/verify", "archive/bench"},
@@ -46,7 +46,8 @@ func layers() [][]string {
 		{"hold", "runs", "runner"},
 		{"preflight"},
 		{"resolve"}, // a restore's phase "resolve data" is the use case resolve
-		{"backup", "restore", "gc", "archive/create"},
+		{"backup", "restore", "gc", "archive/create", "copyrun", "lockset"},
+		{"drill"},
 		{"ui", "report", "doctor"},
 		{"history", "estimate", "notify", "metrics", "underway"},
 		{"fleet"},
@@ -68,7 +69,7 @@ func siblings() map[[2]string]string {
 	return map[[2]string]string{}
 }
 
-// testOnly says whether a part of the module is for the testbed and the tests: stand-ins, conformance
+// testOnly reports whether a part of the module is for the testbed and the tests: stand-ins, conformance
 // suites, the testbed itself.
 func testOnly(pkg string) bool {
 	rel := strings.TrimPrefix(pkg, Module+"/")

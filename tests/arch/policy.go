@@ -8,7 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/generate"
 )
 
-// rule says on what, and under which condition, actions are allowed.
+// rule defines on which resources, and under which condition, actions are allowed.
 type rule struct {
 	sid       string
 	resource  string
@@ -30,11 +30,11 @@ func rules() []rule {
 		{ // optional: without it an unusable key is found late
 			sid: "DescribeKeys", resource: "*", holds: is("kms:DescribeKey"),
 		},
-		{sid: "Make", resource: "*", holds: is("ec2:CreateSnapshots", "ec2:CreateVolume")},
+		{sid: "Make", resource: "*", holds: is("ec2:CopySnapshot", "ec2:CreateSnapshots", "ec2:CreateVolume")},
 		{
 			sid: "TagWhatIsMade", resource: "*", holds: is("ec2:CreateTags"),
 			condition: map[string]map[string]any{
-				"StringEquals": {"ec2:CreateAction": []string{"CreateSnapshots", "CreateVolume"}},
+				"StringEquals": {"ec2:CreateAction": []string{"CopySnapshot", "CreateSnapshots", "CreateVolume", "StartSnapshot"}},
 			},
 			also: true,
 		},
@@ -56,6 +56,28 @@ func rules() []rule {
 				"ec2:EnableFastSnapshotRestores", "ec2:DisableFastSnapshotRestores"),
 			condition: map[string]map[string]any{"Null": {"aws:ResourceTag/tisnap.io/run": "false"}},
 		},
+		{ // optional: only a copy into another account shares snapshots
+			sid: "ShareWhatTisnapMade", resource: "arn:aws:ec2:*::snapshot/*", holds: is("ec2:ModifySnapshotAttribute"),
+			condition: map[string]map[string]any{"Null": {"aws:ResourceTag/tisnap.io/run": "false"}},
+		},
+		{ // optional: only `tisnap lock` locks
+			sid: "LockWhatTisnapMade", resource: "arn:aws:ec2:*::snapshot/*", holds: is("ec2:LockSnapshot"),
+			condition: map[string]map[string]any{"Null": {"aws:ResourceTag/tisnap.io/run": "false"}},
+		},
+		{ // for archives, which read the snapshots of backups
+			sid: "ReadBlocksForArchives", resource: "arn:aws:ec2:*::snapshot/*",
+			holds:     is("ebs:GetSnapshotBlock", "ebs:ListChangedBlocks", "ebs:ListSnapshotBlocks"),
+			condition: map[string]map[string]any{"Null": {"aws:ResourceTag/tisnap.io/run": "false"}},
+		},
+		{ // for restores from archives
+			sid: "StartSnapshotsFromArchives", resource: "arn:aws:ec2:*::snapshot/*", holds: is("ebs:StartSnapshot"),
+			condition: map[string]map[string]any{"Null": {"aws:RequestTag/tisnap.io/archive": "false"}},
+		},
+		{
+			sid: "WriteSnapshotsFromArchives", resource: "arn:aws:ec2:*::snapshot/*",
+			holds:     is("ebs:CompleteSnapshot", "ebs:PutSnapshotBlock"),
+			condition: map[string]map[string]any{"Null": {"aws:ResourceTag/tisnap.io/archive": "false"}},
+		},
 		{sid: "KeepBackups", resource: "arn:aws:s3:::BUCKET/PREFIX/*", holds: is("s3:DeleteObject", "s3:GetObject", "s3:PutObject")},
 		{sid: "ListBackups", resource: "arn:aws:s3:::BUCKET", holds: is("s3:ListBucket")},
 		{ // optional: without it `tisnap doctor` knows less
@@ -65,23 +87,17 @@ func rules() []rule {
 	}
 }
 
-// NotCalledYet lists the actions of adapter methods that no command calls yet: nobody is asked to allow them. The command
-// that does takes its own out.
-func NotCalledYet() map[string][]string {
-	return map[string][]string{
-		"ec2:CopySnapshot":              {"CopySnapshot", "ProbeCopy"},
-		"ec2:ModifySnapshotAttribute":   {"ShareSnapshot", "UnshareSnapshot"},
-		"ec2:DescribeSnapshotAttribute": {"SharedWith"},
-		"ec2:LockSnapshot":              {"LockSnapshot"},
-		"ec2:UnlockSnapshot":            {"UnlockSnapshot"},
-	}
+// NotGranted lists the actions that the policy leaves out, each with the reason: a command that needs one is run by a role
+// of its own.
+func NotGranted() map[string]string {
+	return map[string]string{"ec2:UnlockSnapshot": "a role that could unlock its own backups would not be kept from deleting them"}
 }
 
-// needsNone lists the calls that AWS answers to everybody who has credentials.
+// needsNone lists the calls that AWS answers to everyone with credentials.
 func needsNone() []string { return []string{"sts:GetCallerIdentity"} }
 
-// PolicyOf is the least policy that allows these actions. An action that it does not know is an error: somebody
-// has to say on what it is allowed.
+// PolicyOf is the least policy that allows these actions. An action that it does not know is an error: the
+// table has to define on what it is allowed.
 func PolicyOf(actions []string) (generate.Policy, error) {
 	p := generate.Policy{Version: "2012-10-17"}
 	taken := map[string]bool{}

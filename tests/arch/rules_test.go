@@ -85,6 +85,9 @@ func TestConfinement_Samples(t *testing.T) {
 		{"pkg/cli", "sigs.k8s.io/yaml", ""},
 		{"pkg/cli", "sigs.k8s.io/json", "Kubernetes"},
 		{"pkg/tikv", "go.etcd.io/raft/v3", "stand-in"},
+		{"pkg/tidb", "github.com/go-sql-driver/mysql", ""},
+		{"pkg/drill/checks", "github.com/go-sql-driver/mysql", "adapter"},
+		{"pkg/tidb", "github.com/go-mysql-org/go-mysql/server", "stand-in"},
 		{"pkg/backup", "github.com/spf13/cobra", "flags"},
 		{"pkg/testbed", "github.com/spf13/cobra", "flags"},
 		{"pkg/testbed/command", "github.com/spf13/cobra", ""},
@@ -109,7 +112,7 @@ func TestLinked_Samples(t *testing.T) {
 		"fmt": "", in("pkg/ebs"): "", "github.com/aws/aws-sdk-go-v2/service/ec2": "",
 		in("pkg/standin/fault"): "links", in("pkg/ebs/ebstest"): "links", in("pkg/tikv/tikvtest/mvcc"): "links",
 		"testing": "links", "testing/iotest": "links", "github.com/stretchr/testify/assert": "links",
-		"go.etcd.io/raft/v3/raftpb": "links",
+		"go.etcd.io/raft/v3/raftpb": "links", "github.com/go-mysql-org/go-mysql/server": "links",
 	} {
 		expect(t, want, arch.Linked("cmd/tisnap", []string{dependency}))
 	}
@@ -118,6 +121,7 @@ func TestLinked_Samples(t *testing.T) {
 func TestStyle_Samples(t *testing.T) {
 	t.Parallel()
 	lines := strings.Repeat("\n", arch.MaxFileLines)
+	pausing := "package x\nimport \"" + in("pkg/wait") + "\"\nfunc f() { for { if wait.For(nil, 1) != nil { return } } }\n"
 	long := "func long() {" + strings.Repeat("\n", arch.MaxFunctionLines) + "}\n"
 	cases := []struct{ name, path, text, want string }{
 		{"clean", "pkg/x/x.go", "package x\n\n// F does.\nfunc F() {}\n", ""},
@@ -129,6 +133,10 @@ func TestStyle_Samples(t *testing.T) {
 		{"todo in a suite", "pkg/x/xtest/suite/a.go", "package suite\nimport \"context\"\nvar c = context.TODO()\n", "t.Context()"},
 		{"background in an example", "pkg/x/example_test.go", "package x\nimport \"context\"\nvar c = context.Background()\n", ""},
 		{"background in a command", "cmd/x/main.go", "package main\nimport \"context\"\nvar c = context.Background()\n", ""},
+		{"pauses in a loop", "pkg/x/x.go", pausing, "use wait.Until"},
+		{"pauses in a loop that is listed", "pkg/runs/read.go", pausing, ""},
+		{"pauses in a test", "pkg/x/x_test.go", pausing, ""},
+		{"is listed and does not pause", "pkg/runs/read.go", "package runs\n", "it is in polls.go"},
 		{"waits for time", "pkg/x/x_test.go", "package x\nimport \"time\"\nfunc f() { <-time.After(1) }\n", "time to pass"},
 		{"waits for a timer", "pkg/x/xtest/suite/x.go", "package x\nimport t \"time\"\nfunc f() { <-t.NewTimer(1).C }\n", "time to pass"},
 		{"selects time alone", "pkg/x/x_test.go", "package x\nimport \"time\"\nfunc f() { select { case <-time.After(1): } }\n", "time to pass"},

@@ -22,10 +22,10 @@ type Source struct {
 
 func (s Source) isTest() bool { return strings.HasSuffix(s.Path, "_test.go") }
 
-// isExample says whether the file has examples, which get no testing.T.
+// isExample reports whether the file has examples, which get no testing.T.
 func (s Source) isExample() bool { return strings.HasSuffix(s.Path, "/example_test.go") }
 
-// usesTesting says whether the file runs under the testing package: a test, or a suite that tests call.
+// usesTesting reports whether the file runs under the testing package: a test, or a suite that tests call.
 func (s Source) usesTesting() bool {
 	return s.isTest() || strings.Contains(s.Path, "/suite/")
 }
@@ -49,6 +49,7 @@ func Style(s Source) []Violation {
 	}
 	ast.Inspect(file, c.node)
 	c.sleeps()
+	c.polls()
 	c.tables()
 	c.columns()
 	return c.found
@@ -66,7 +67,7 @@ func (c *checker) report(at token.Pos, format string, args ...any) {
 	c.found = append(c.found, violation(c.source.Path+":"+itoa(p.Line), format, args...))
 }
 
-// node looks for calls that wait without a context, or have one that nobody ends.
+// node looks for calls that wait without a context, or have one that nothing cancels.
 func (c *checker) node(n ast.Node) bool {
 	selector, ok := n.(*ast.SelectorExpr)
 	if !ok {

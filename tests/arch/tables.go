@@ -36,14 +36,14 @@ func (c *checker) loops(d *ast.FuncDecl) {
 		case *ast.RangeStmt:
 			id, isName := x.X.(*ast.Ident)
 			if (isTable(x.X) || isName && named[id.Name]) && c.asserts(x.Body) && !runs(x.Body) {
-				c.report(x.Pos(), "a loop over cases without t.Run: a failure does not say which case it is")
+				c.report(x.Pos(), "a loop over cases without t.Run: a failure does not name its case")
 			}
 		}
 		return true
 	})
 }
 
-// isTable says whether an expression is a literal slice or map of anonymous structs.
+// isTable reports whether an expression is a literal slice or map of anonymous structs.
 func isTable(x ast.Expr) bool {
 	literal, ok := x.(*ast.CompositeLit)
 	if !ok {
@@ -60,7 +60,7 @@ func isTable(x ast.Expr) bool {
 	return ok
 }
 
-// asserts says whether something in the node can make a test fail.
+// asserts reports whether something in the node can make a test fail.
 func (c *checker) asserts(in ast.Node) bool {
 	found := false
 	ast.Inspect(in, func(n ast.Node) bool {
@@ -82,7 +82,7 @@ func (c *checker) asserts(in ast.Node) bool {
 	return found
 }
 
-// runs says whether the node starts tests of its own.
+// runs reports whether the node starts subtests.
 func runs(in ast.Node) bool {
 	found := false
 	ast.Inspect(in, func(n ast.Node) bool {

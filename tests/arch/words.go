@@ -42,6 +42,10 @@ func anywhere() []term {
 		word(`(give|gives|given|giving|gave)Up`, "lost"),
 		word(`taken?Over`, "lost"),
 		word(`look(s|ed|ing)?At\w*`, "describe, check or poll"),
+		word(`let(s|ting)? go( of)?|let(s|ting)? (it|them) go`, "release"),
+		word(`(is|are|was|were) not known`, "unknown, or cannot tell whether"),
+		word(`somebody(Else)?`, "someone"),
+		word(`(take|takes|taken|taking|took) back`, "flash back, or undo"),
 	}
 }
 
@@ -69,7 +73,7 @@ func names() []term {
 	}
 }
 
-// files are names of files that say nothing, or something else.
+// files are names of files that are meaningless or misleading.
 func files() []term {
 	file := func(old, use string, within ...string) term {
 		return term{old: regexp.MustCompile(`^(` + old + `)$`), use: use, within: within}
@@ -82,6 +86,7 @@ func files() []term {
 		file(`elect\w*\.go`, "choose: raft's election is raft's"),
 		file(`lane\.go`, "what it is: a store's queue", "pkg/resolve"),
 		file(`recover\.go`, "release_leftovers.go", "pkg/hold"),
+		file(`[a-z]\d*(_\w+)?_test\.go`, "what fails and not its code: cut_test.go", "tests/failures"),
 	}
 }
 
@@ -136,7 +141,7 @@ func identifiers(s Source) []Violation {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, s.Path, s.Text, parser.SkipObjectResolution)
 	if err != nil {
-		return nil // Style says so
+		return nil // Style reports it
 	}
 	var out []Violation
 	check := func(ids ...*ast.Ident) {
@@ -171,7 +176,7 @@ func identifiers(s Source) []Violation {
 	return out
 }
 
-// standIn says whether a file is a stand-in's: a store of its own may look at its own state.
+// standIn reports whether a file is a stand-in's: a store of its own may look at its own state.
 func standIn(file string) bool { return testOnly(Module + "/" + path.Dir(file)) }
 
 // but exempts a file, for a reason.

@@ -50,6 +50,12 @@ func TestWords_Samples(t *testing.T) {
 		{"in a message", "pkg/x/x.go", "package x\n\nconst c = \"the run goes on with it\"\n", "resume"},
 		{"in a document", "README.md", "Gone on with by whoever comes next.\n", "resume"},
 		{"in a script", "Makefile", "all: ## tells what is left\n", "reports"},
+		{"over two words", "pkg/x/x.go", "package x\n\n// F lets go of the cluster.\nfunc F() {}\n", "release"},
+		{"with a word between", "docs/x.md", "The run lets it go.\n", "release"},
+		{"of what cannot be seen", "pkg/x/x.go", "package x\n\nconst c = \"the store is not known\"\n", "unknown"},
+		{"what is shown for a price", "pkg/x/x.go", "package x\n\nconst c = \"not known\"\n", ""},
+		{"of a person", "pkg/x/x.go", "package x\n\nconst c = \"Somebody else has the lock\"\n", "someone"},
+		{"of a region", "docs/x.md", "The region is taken back.\n", "flash back"},
 		{"within a word", "pkg/x/x.go", "package x\n\n// A renewal is intellectual; toldo.\n", ""},
 		{"a JSON name", "pkg/x/x.go", "package x\n\ntype t struct {\n\tA int `json:\"told\"`\n}\n", ""},
 		{"a name", "pkg/x/x.go", "package x\n\nvar mostRows = 1\n", "max or min"},
@@ -60,6 +66,8 @@ func TestWords_Samples(t *testing.T) {
 		{"a stand-in's name", "pkg/tikv/tikvtest/x.go", "package x\n\nfunc look() {}\n", ""},
 		{"a name elsewhere", "pkg/resolve/x.go", "package x\n\nfunc recoverRegions() {}\n", ""},
 		{"a file's name", "pkg/cluster/words.go", "package cluster\n", "convert.go"},
+		{"a file's name that is a code", "tests/failures/ebs/b_cut_test.go", "package ebs_test\n", "cut_test.go"},
+		{"a file's name that is no code", "tests/failures/ebs/cut_test.go", "package ebs_test\n", ""},
 		{"a file's name with what is retried", "pkg/hold/again.go", "package hold\n", "retry_hold.go"},
 	}
 	for _, c := range cases {

@@ -201,7 +201,7 @@ class Repository:
         check(own == self.id, f"the key is that of repository {own.hex()}")
         signed, _, end = text.rpartition(b',\n  "mac": "')
         want = mac(self.derive(about["generation"], "repository mac"), signed).hex() + '"\n}\n'
-        check(hmac.compare_digest(want.encode(), end), "repo.json was changed by one who has no key")
+        check(hmac.compare_digest(want.encode(), end), "repo.json was changed by someone without a key")
         self.packs = {}
 
     def read(self, path):

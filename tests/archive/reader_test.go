@@ -34,7 +34,7 @@ func read(t *testing.T, folder, archive, store, role, flag, key string) ([]byte,
 	t.Helper()
 	python := os.Getenv(interpreter)
 	if python == "" {
-		t.Skip("it needs a Python: make test-archive-reader")
+		t.Skip("it needs a Python: make test-archive")
 	}
 	file := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(file, []byte(key+"\n"), 0o600))

@@ -47,7 +47,7 @@ func dryRunNamesStorageClass(t *testing.T, s system) {
 	s.nothing(t)
 }
 
-func dryRunSaysQuota(t *testing.T, s system) {
+func dryRunReportsQuota(t *testing.T, s system) {
 	s.limitClaims(t)
 	eventually(t, "the quota is kept", func() bool { return s.tried(t) != nil })
 	err := s.tried(t)
@@ -67,7 +67,7 @@ func (s system) limitClaims(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func dryRunSaysPolicy(t *testing.T, s system) {
+func dryRunReportsPolicy(t *testing.T, s system) {
 	s.forbidClusters(t)
 	eventually(t, "the policy is in force", func() bool { return s.tried(t) != nil })
 	err := s.tried(t)
@@ -76,7 +76,7 @@ func dryRunSaysPolicy(t *testing.T, s system) {
 	s.nothing(t)
 }
 
-func dryRunSaysTerminating(t *testing.T, s system) {
+func dryRunReportsTerminating(t *testing.T, s system) {
 	s.terminate(t)
 	eventually(t, "the namespace ends", func() bool { return s.tried(t) != nil })
 	err := s.tried(t)

@@ -131,7 +131,7 @@ func (n night) runsPod(t *testing.T, pod *corev1.Pod) (code int32, log string) {
 
 // A pod that is evicted while the cluster is held releases it; the pod that is made instead takes the backup of the night, and
 // prunes.
-func TestNightly_PodEvictedInTheHold_LetsGoAndTheNextOneSeals(t *testing.T) {
+func TestNightly_PodEvictedInTheHold_ReleasesAndTheNextOneSeals(t *testing.T) {
 	t.Parallel()
 	n := beginNight(t)
 	pods, evictedAt := n.core.CoreV1().Pods(n.namespace), time.Now()
@@ -145,7 +145,7 @@ func TestNightly_PodEvictedInTheHold_LetsGoAndTheNextOneSeals(t *testing.T) {
 	require.EqualValues(t, 143, code, n.backup.log.String())
 	require.Empty(t, n.held.Held())
 	first := n.lock(t)
-	require.True(t, first.Released, "nobody waits for its lock: one that is not released is watched for a minute first")
+	require.True(t, first.Released, "its lock blocks no one: one that is not released is watched for a minute first")
 	n.ends(t, n.pod, code)
 	now := int64(0)
 	require.NoError(t, pods.Delete(t.Context(), n.pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))

@@ -18,7 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
 
-// plugin is the shipped program, installed as a plugin of kubectl for somebody with a testbed and a backup of each of two
+// plugin is the shipped program, installed as a plugin of kubectl for a user with a testbed and a backup of each of two
 // clusters: night-tidb of tidb/prod and night-dev of dev/prod.
 type plugin struct {
 	path string
@@ -59,11 +59,11 @@ func (p plugin) runs(t *testing.T, args ...string) (stdout, stderr string, code 
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), p.path, args...)
 	cmd.Env = p.env
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
+	var out, logged bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &logged
 	err := cmd.Run()
 	require.NotNil(t, cmd.ProcessState, "%v", err)
-	return out.String(), said.String(), cmd.ProcessState.ExitCode()
+	return out.String(), logged.String(), cmd.ProcessState.ExitCode()
 }
 
 // done is the output of a command that ends well.
@@ -74,7 +74,7 @@ func (p plugin) done(t *testing.T, args ...string) string {
 	return stdout
 }
 
-// TestPlugin_HasKubectlsHabits runs the shipped program as somebody does who knows kubectl.
+// TestPlugin_HasKubectlsHabits runs the shipped program as a user of kubectl does.
 func TestPlugin_HasKubectlsHabits(t *testing.T) {
 	t.Parallel()
 	needsPlane(t) // it is not used: but only make test-kube builds the program anyway

@@ -16,7 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
 
-// names are what the DNS of a Kubernetes cluster with this domain says of PD and the stores of a TidbCluster.
+// names are what the DNS of a Kubernetes cluster with this domain resolves for PD and the stores of a TidbCluster.
 func names(of cluster.Name, stores int, domain string) []string {
 	all := []string{of.Name + "-pd." + of.Namespace + ".svc." + domain}
 	for i := range stores {
@@ -26,7 +26,7 @@ func names(of cluster.Name, stores int, domain string) []string {
 }
 
 // shippedIn runs the shipped program to its end in a pod, with the testbed's AWS and without a kubeconfig.
-func shippedIn(t *testing.T, p *pod.Pod, bed *testbed.Testbed, args ...string) (said string, code int) {
+func shippedIn(t *testing.T, p *pod.Pod, bed *testbed.Testbed, args ...string) (output string, code int) {
 	t.Helper()
 	program, err := shipped.Program()
 	require.NoError(t, err)
@@ -73,11 +73,11 @@ func TestPod_ShippedProgram_BacksUpAndRestoresInSeveralNamespaces(t *testing.T) 
 	}
 	p := newPod(t, own, here.Namespace, token(t, s.core, here.Namespace, "tisnap", "pod"), hosts...)
 
-	done := func(says string, args ...string) {
-		said, code := shippedIn(t, p, bed, args...)
-		require.Zero(t, code, "%v: %s", args, said)
-		require.Contains(t, said, says)
-		require.NotContains(t, said, "port forward", "a pod reaches them directly")
+	done := func(want string, args ...string) {
+		output, code := shippedIn(t, p, bed, args...)
+		require.Zero(t, code, "%v: %s", args, output)
+		require.Contains(t, output, want)
+		require.NotContains(t, output, "port forward", "a pod reaches them directly")
 	}
 	require.Error(t, p.Command(t.Context(), "touch", "/of-a-pod").Run(), "the root cannot be written")
 	done(here.String(), "backup", here.Name, "--name", "of-here")
@@ -85,6 +85,6 @@ func TestPod_ShippedProgram_BacksUpAndRestoresInSeveralNamespaces(t *testing.T) 
 	done(restored.String(), "restore", "of-there", "--to", restored.Name)
 	done("of-here", "prune", here.Name, "--keep-last", "1", "--yes")
 	require.NotNil(t, bed.Objects.Get("tidbclusters", restored.Namespace, restored.Name))
-	said, code := shippedIn(t, p, bed, "backup", here.Name, "--context", "elsewhere")
-	require.Equal(t, 2, code, said)
+	output, code := shippedIn(t, p, bed, "backup", here.Name, "--context", "elsewhere")
+	require.Equal(t, 2, code, output)
 }

@@ -44,8 +44,8 @@ func TestRoles_JobInAnotherNamespace_AreEnoughForARestore(t *testing.T) {
 		require.NoError(t, err, "%s %s", o.GetKind(), o.GetName())
 	}
 	client := s.account(t, jobs, "tisnap")
-	eventually(t, "the authorizer knows the role of the other namespace", func() bool { return client.Allowed(t.Context(), s.namespace) == nil })
+	eventually(t, "the authorizer knows the role of the other namespace", func() bool { return client.Allowed(t.Context(), s.namespace, nil) == nil })
 	s.round(t, client)
-	err = client.Allowed(t.Context(), jobs)
+	err = client.Allowed(t.Context(), jobs, nil)
 	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
 }

@@ -155,7 +155,7 @@ func TestNightly_WhileOneRuns_NoOtherStarts(t *testing.T) {
 			return err
 		}))
 	}
-	eventually(t, "it is said that one runs", func() bool {
+	eventually(t, "it is reported that one runs", func() bool {
 		list, err := s.core.CoreV1().Events(s.namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=JobAlreadyActive"})
 		require.NoError(t, err)
 		return len(list.Items) > 0

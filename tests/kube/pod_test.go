@@ -24,11 +24,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed/pod"
 )
 
-// inPod names the variable that makes this program the process of a pod, which answers what it is asked; asSomebody the one with
+// inPod names the variable that makes this program the process of a pod, which answers what it is asked; asSomeone the one with
 // the user that it impersonates.
-const inPod, asSomebody = "TISNAP_TEST_IN_POD", "TISNAP_TEST_AS"
+const inPod, asSomeone = "TISNAP_TEST_IN_POD", "TISNAP_TEST_AS"
 
-// answered is what the process in the pod says: how it is connected, and how listing the clusters of a namespace ended.
+// answered is what the process in the pod reports: how it is connected, and how listing the clusters of a namespace ended.
 type answered struct {
 	Inside    bool
 	Namespace string
@@ -38,19 +38,19 @@ type answered struct {
 
 // TestProcessInPod is no test but the process: it opens the adapter as tisnap does in a pod, without any kubeconfig, and lists
 // the clusters of each namespace that it reads.
-func TestProcessInPod(t *testing.T) { //nolint:paralleltest // it is alone in its process
+func TestProcessInPod(t *testing.T) { // it is alone in its process
 	if os.Getenv(inPod) == "" {
 		t.Skip("other tests run it in their pods")
 	}
-	client, err := kube.Open(kube.Config{Patience: time.Second, AsUser: os.Getenv(asSomebody)})
+	client, err := kube.Open(kube.Config{Patience: time.Second, AsUser: os.Getenv(asSomeone)})
 	require.NoError(t, err)
 	defer client.Close()
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		said := answered{Inside: client.Inside(), Namespace: client.Namespace()}
+		a := answered{Inside: client.Inside(), Namespace: client.Namespace()}
 		if _, err := client.Clusters(t.Context(), lines.Text()); err != nil {
-			said.Kind, said.Error = failure.KindOf(err).String(), err.Error()
+			a.Kind, a.Error = failure.KindOf(err).String(), err.Error()
 		}
-		require.NoError(t, json.NewEncoder(os.Stdout).Encode(said))
+		require.NoError(t, json.NewEncoder(os.Stdout).Encode(a))
 	}
 }
 
@@ -79,12 +79,12 @@ func ask(t *testing.T, p *pod.Pod, env ...string) asked {
 	return asked{questions, json.NewDecoder(answers)}
 }
 
-func (a asked) clusters(t *testing.T, namespace string) (said answered) {
+func (a asked) clusters(t *testing.T, namespace string) (out answered) {
 	t.Helper()
 	_, err := fmt.Fprintln(a.questions, namespace)
 	require.NoError(t, err)
-	require.NoError(t, a.answers.Decode(&said))
-	return said
+	require.NoError(t, a.answers.Decode(&out))
+	return out
 }
 
 // needsPod leaves out what needs a pod's files on a machine where no process can have its own.
@@ -122,7 +122,7 @@ func token(t *testing.T, core kubernetes.Interface, namespace, account, name str
 	return answer.Status.Token
 }
 
-// revoke has a token not be taken any more, and returns when the API server refuses it.
+// revoke invalidates a token, and returns once the API server refuses it.
 func (s system) revoke(t *testing.T, name, token string) {
 	t.Helper()
 	require.NoError(t, s.core.CoreV1().Secrets(s.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
@@ -156,7 +156,7 @@ func TestPod_ServiceAccount_IsTaken_AndItsNextToken(t *testing.T) {
 	require.NoError(t, p.Rotate(token(t, s.core, s.namespace, "tisnap", "second")))
 	require.Equal(t, good, process.clusters(t, s.namespace))
 
-	refused = ask(t, p, asSomebody+"=somebody").clusters(t, s.namespace)
+	refused = ask(t, p, asSomeone+"=someone").clusters(t, s.namespace)
 	require.Equal(t, failure.Denied.String(), refused.Kind, refused.Error)
 	require.Contains(t, refused.Error, "cannot impersonate", "--as is not left out")
 }

@@ -145,7 +145,7 @@ func subjects(o any) []rbacv1.Subject {
 }
 
 // Each run reads settings of its own, so that a drill with another folder, or another storage, changes nothing for the
-// nightly backup; and that one is no dry run, whatever its settings say.
+// nightly backup; and that one is no dry run, whatever its settings.
 func TestSettings_AreOfOneFolder(t *testing.T) {
 	t.Parallel()
 	on := map[string]any{"enabled": true}
@@ -225,7 +225,7 @@ func TestHelm_ValuesThatCannotWork_AreRefused(t *testing.T) {
 		"a label's number":    {"alerts": map[string]any{"labels": map[string]any{"release": 1}}},
 		"an empty image":      {"image": map[string]any{"repository": "", "tag": "v1"}},
 		"a verb too many":     {"portForward": map[string]any{"verbs": []any{"*"}}},
-		"nobody's name":       {"portForward": map[string]any{"subjects": []any{map[string]any{"kind": "User"}}}},
+		"an empty subject":    {"portForward": map[string]any{"subjects": []any{map[string]any{"kind": "User"}}}},
 		"a rule that is none": {"nightly": map[string]any{"keep": []any{"--yes"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,11 +10,11 @@ import (
 const (
 	// upstream is the branch that a change is to go into.
 	upstream = "origin/main"
-	// lastCommits is how many are looked at where upstream is not known, or has all of them.
+	// lastCommits is how many are looked at where upstream is unknown, or has all of them.
 	lastCommits = "20"
 )
 
-// Changed returns the files of the repository at root that differ from upstream, committed or not; where that is not known
+// Changed returns the files of the repository at root that differ from upstream, committed or not; where that is unknown
 // or does not differ, those of the last commits. It is empty without a repository or a history: nothing is known to have
 // changed then. The names are sorted, and from root.
 func Changed(ctx context.Context, root string) []string {
@@ -42,6 +42,6 @@ func differing(ctx context.Context, root, commit string) []string {
 
 // git returns what a command of git prints, and false where it fails or there is no git.
 func git(ctx context.Context, root string, args ...string) (string, bool) {
-	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output() //nolint:gosec // our own words
+	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
 	return strings.TrimSpace(string(out)), err == nil
 }

@@ -12,7 +12,7 @@ import (
 
 // Mutant is one guard that is taken away.
 type Mutant struct {
-	// Name says what the program does without the guard.
+	// Name is what the program does without the guard.
 	Name string
 	// Promise is what that breaks: of the design's list of what must hold at all times, or of a package's doc.
 	Promise string
@@ -32,7 +32,7 @@ func (m Mutant) Apply(root string) ([]byte, error) {
 	case m.Old == "" || m.Old == m.New:
 		return nil, errors.New("the patch changes nothing")
 	case n == 0:
-		return nil, fmt.Errorf("the patch does not apply any more: %s has no\n%s", m.File, m.Old)
+		return nil, fmt.Errorf("the patch does not apply: %s has no\n%s", m.File, m.Old)
 	case n > 1:
 		return nil, fmt.Errorf("the patch is ambiguous: %s has this %d times\n%s", m.File, n, m.Old)
 	}

@@ -8,8 +8,8 @@ import (
 // All is the table, every guard of it.
 func All() []Mutant {
 	return slices.Concat(
-		holdGuards(), forwardGuards(), operator2Guards(), backupGuards(), phaseGuards(), gcGuards(), provisionedGuards(), journalGuards(), deleteGuards(), lockGuards(), fencedGuards(), takenOverGuards(), restoreGuards(), resolveGuards(), marksGuards(), earlyApplyGuards(), publishedGuards(), markReadingGuards(), outsideGuards(),
-		recordGuards(), brGuards(), brCommandGuards(), robustGuards(), foundGuards(), doctorGuards(), reportingGuards(), reportGuards(), callGuards(), packageGuards(), kubeGuards(), identityGuards(), aheadGuards(), rebuildGuards(), settingsGuards(), archiveGuards(), archivingGuards(), measuringGuards(), freeGuards(), directGuards(), copyGuards(),
+		holdGuards(), forwardGuards(), operator2Guards(), backupGuards(), phaseGuards(), gcGuards(), provisionedGuards(), journalGuards(), deleteGuards(), lockGuards(), brokenLockGuards(), fencedGuards(), takenOverGuards(), restoreGuards(), resolveGuards(), marksGuards(), earlyApplyGuards(), publishedGuards(), markReadingGuards(), outsideGuards(),
+		recordGuards(), brGuards(), brCommandGuards(), robustGuards(), foundGuards(), doctorGuards(), reportingGuards(), reportGuards(), callGuards(), packageGuards(), kubeGuards(), identityGuards(), aheadGuards(), rebuildGuards(), settingsGuards(), archiveGuards(), fromArchiveGuards(), archivingGuards(), measuringGuards(), freeGuards(), directGuards(), copyGuards(), drillGuards(),
 	)
 }
 
@@ -19,16 +19,16 @@ const (
 	knownAndKept       = "no snapshot or volume exists that no journal knows; nothing attached or sealed is deleted"
 	zeroIsAnError      = "zero stores, zero volumes, zero regions is an error, never success"
 	lostAnswer         = "an answer that is lost may have happened: look it up before trying again"
-	errorTable         = "one table an adapter says what a caller can do next; every step has a deadline"
+	errorTable         = "one table per adapter maps errors to what a caller can do next; every step has a deadline"
 	unknownIsKept      = "what the Operator or br wrote and is not understood is kept"
 	noSecrets          = "no secret in logs, argv, manifests or reports"
 	provenHold         = "the hold is proven unbroken over the whole cut, or the set is thrown away"
 	oneRun             = "one run at a time has a cluster, and one that lost it touches nothing more"
-	takenBack          = "a region that is not taken back has nothing to take back"
+	takenBack          = "a region that is not flashed back has no change to lose"
 	exactlyOnce        = "the regions tile the key space exactly, by the newest view of each"
 	sealedIsWhole      = "only a backup that is sealed, and whole, can be restored"
-	othersStay         = "what somebody else has paused, tagged or made stays as it is"
-	undoneInOrder      = "a failed run takes back what it did, first what a live cluster feels"
+	othersStay         = "what others have paused, tagged or made stays as it is"
+	undoneInOrder      = "a failed run undoes what it did, first what affects a live cluster"
 	provenServer       = "a server of the cluster proves the name by which the cluster knows it"
 	nothingFromOutside = "what others wrote into a storage, or ask of the page, does nothing"
 	noneAhead          = "no restore ends well with a replica whose data are ahead of the log"

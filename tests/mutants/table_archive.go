@@ -4,11 +4,11 @@ package mutants
 func archiveGuards() []Mutant {
 	const (
 		asItWas        = "any damage of an archive is found, and never restored silently"
-		onlyForReaders = "an archive says nothing to who has no key"
+		onlyForReaders = "an archive reveals nothing without a key"
 	)
 	return []Mutant{
 		in("pkg/fleet/state.go", "the lock of a cluster's archives is taken for a cluster", "the page and status show what is there",
-			"if of, archive := journal.ArchiveOf(name); archive {", "if of, archive := journal.ArchiveOf(name); archive && false {",
+			"if of, by, beside := journal.Beside(name); beside {", "if of, by, beside := journal.Beside(name); beside && false {",
 			"TestRead_LockOfArchives_IsTheClusters"),
 		in("pkg/archive/snapshot/target.go", "a snapshot that lacks blocks is taken for the volume", asItWas,
 			"t.ebs.Complete(ctx, t.ID, v.Counts.Saved, ebsdirect.Sum(v.Checksum))", "error(nil)",
@@ -22,7 +22,7 @@ func archiveGuards() []Mutant {
 		in("pkg/archive/verify/check.go", "verify does not notice that a pack ends early", asItWas,
 			"		case size < end:", "		case size < end && false:",
 			"TestRun_Levels"),
-		in("pkg/archive/verify/check.go", "verify does not compare maps with what packs say", asItWas,
+		in("pkg/archive/verify/check.go", "verify does not compare maps with packs", asItWas,
 			"	if v.options.Level != Objects {", "	if false {",
 			"TestRun_Levels"),
 		in("pkg/archive/verify/check.go", "verify takes a block that cannot be read for sound", asItWas,
@@ -50,7 +50,7 @@ func archiveGuards() []Mutant {
 			"		_, err = r.Segment(ctx, name)\n	}\n	return name", "		err = nil\n	}\n	return name",
 			"TestPutSegment_ExistingOneIsDamaged_Refused"),
 		in("pkg/archive/repository/packing.go", "an archive is committed without a pack whose upload failed", asItWas,
-			"		if err := p.repository.PutPack(p.ctx, p.Names.At(number), pack.Bytes()); err != nil {", "		if err := p.repository.PutPack(p.ctx, p.Names.At(number), pack.Bytes()); false {",
+			"		if err := p.repository.PutPack(p.ctx, p.Names.At(number), pack.data); err != nil {", "		if err := p.repository.PutPack(p.ctx, p.Names.At(number), pack.data); false {",
 			"TestPacking_UploadFails_PackersEnd"),
 		in("pkg/archive/codec/decode.go", "a block that is too short is given back", asItWas,
 			"	if err == nil && n != len(block) {", "	if false {",
@@ -73,7 +73,7 @@ func archiveGuards() []Mutant {
 		in("pkg/archive/format/repository.go", "a client writes under a key that an attacker chose", onlyForReaders,
 			"	if k.id != r.ID {", "	if false {",
 			"TestUnlock_KeyOfAnother_Refused"),
-		in("pkg/archive/format/repository.go", "settings are believed that somebody without a key wrote", asItWas,
+		in("pkg/archive/format/repository.go", "settings are believed that were written without a key", asItWas,
 			"	if !hmac.Equal(mac(key, r.signed), r.mac) {", "	if false && !hmac.Equal(mac(key, r.signed), r.mac) {",
 			"TestUnlock_AnyChange_Refused"),
 		in("pkg/archive/format/archive.go", "an archive is read whose maps do not cover its volumes", asItWas,
@@ -101,10 +101,43 @@ func archivingGuards() []Mutant {
 			"d.waiting[0].begun <= below", "true",
 			"TestRun_PackWasNotStored_ItsBlocksAreReadAgain"),
 		in("pkg/archive/create/read.go", "a resumed run reads again what a stored pack holds", resumes,
-			"Packed: found.in(i)", "Packed: found.in(-1)",
+			"r.earlier.segments[i], found.in(i)", "r.earlier.segments[i], found.in(-1)",
 			"TestRun_PackWasNotStored_ItsBlocksAreReadAgain"),
+		in("pkg/archive/volume/segment.go", "what the base left out as free is not read once it is in use", asItWas,
+			"			w.leftOut[index] = true\n", "			w.leftOut[index] = false\n",
+			"TestArchive_FreeInTheBaseAndUsedNow_IsRead"),
+		in("pkg/archive/volume/segment.go", "changes alone are archived after a base that left out what is in use", asItWas,
+			"	if w.leftOut != nil && w.Whole == nil {", "	if false {",
+			"TestArchive_FreeInTheBaseAndUsedNow_IsRead"),
+		in("pkg/archive/volume/listed.go", "a list that breaks off has no more blocks", asItWas,
+			"			if failed != nil || err != nil {", "			if failed != nil {",
+			"TestArchive_ListOfTheWholeFails_IsTheError"),
+		in("pkg/archive/create/works.go", "--skip-free=off is content with an archive that left blocks out", asItWas,
+			"(base.Counts.Free == 0 || r.opts.SkipFree == SkipAuto)", "base.Size > 0",
+			"TestRun_FreeBlocks_AreLeftOutOrNot"),
+		in("pkg/archive/create/works.go", "an audit leaves blocks out", asItWas,
+			"Audit: skip == SkipAudit", "Audit: skip == SkipOff",
+			"TestRun_FreeBlocks_AreLeftOutOrNot"),
 		in("pkg/archive/create/run.go", "an archive that fails begins from scratch the next time", resumes,
 			"Keeps: true", "Keeps: false",
 			"TestRun_Stopped_ResumesWithWhatIsStored"),
+	}
+}
+
+// fromArchiveGuards are those by which a restore from an archive makes, uses and deletes snapshots of its own alone.
+func fromArchiveGuards() []Mutant {
+	return []Mutant{
+		in("pkg/restore/fromarchive/delete.go", "a restore deletes the snapshots of a process that has its lock", oneRun,
+			"); err != nil {\n			return nil, err", "); false && err != nil {\n			return nil, err",
+			"TestDelete_LaterProcessHasThem_DeletesNothing"),
+		in("pkg/restore/fromarchive/source.go", "a volume is made of a snapshot that was not made", oneRun,
+			"		if !there {\n			return nil, failure.New(failure.Corrupt, \"name snapshots\"", "		if !there && false {\n			return nil, failure.New(failure.Corrupt, \"name snapshots\"",
+			"TestMade_Manifest_NamesAllOrNone"),
+		in("pkg/restore/fromarchive/maker.go", "a restore takes the snapshot of another run", oneRun,
+			"		string(m.owner.Run), m.source", "		m.source",
+			"TestDescribe_TokenIsOfTheRun"),
+		in("pkg/gc/decide.go", "gc deletes the snapshots of a restore from an archive that is alive", "nothing in use is deleted",
+			"	case alive:\n		return it.decided(ActionInUse, \"%s\", because)\n	case because != \"\":\n		return it.decided(ActionKeep, \"%s\", because)\n	case r.Keep && !r.Served", "	case alive && false, because != \"\" && false:\n	case r.Keep && !r.Served",
+			"TestSnapshot_OfAnArchive_GoesWhenItsRestoreIsOver"),
 	}
 }

@@ -2,7 +2,7 @@ package mutants
 
 func brGuards() []Mutant {
 	return []Mutant{
-		in("pkg/hold/store.go", "a renewal that says that the hold had broken is forgotten at the release", provenHold,
+		in("pkg/hold/store.go", "a renewal that reports a broken hold is forgotten at the release", provenHold,
 			"			broken = s.lapsed", "			broken = nil",
 			"TestRelease_RenewalUnderWay_ItsAnswerCounts"),
 		in("pkg/hold/observe_prove.go", "another process's hold is believed without its renewals", provenHold,
@@ -29,7 +29,7 @@ func brGuards() []Mutant {
 		in("pkg/catalog/br.go", "the backupmeta of another run is deleted with a failed one", othersStay,
 			"	if held != nil && held.Run == run {\n		doc, version, err", "	if held != nil {\n		doc, version, err",
 			"TestForgetForBR_OnlyItsOwn"),
-		in("pkg/backup/pause.go", "a pause that is ended at once says that nothing is held", releasedOrSaid,
+		in("pkg/backup/pause.go", "a pause that is ended at once reports that nothing is held", releasedOrSaid,
 			"	deps.Remains.Set(phase.RemainsHold, h.Remains)\n", "",
 			"TestPause_SaysWhatItHolds"),
 		in("pkg/restore/placement.go", "a cluster that has stores is marked recovering", othersStay,
@@ -51,11 +51,11 @@ func brGuards() []Mutant {
 			"|| h.Undoing() || !h.Done(journal.StepRelease)", "|| h.Undoing()",
 			"TestContinues_OnlyTheSameBackupWithAProvenCut"),
 		in("pkg/restore/load.go", "a part of a cluster is restored as if it were the whole", sealedIsWhole,
-			"	if len(elsewhere) > 0 && !r.backup.parts {", "	if false && !r.backup.parts {",
+			"	if len(elsewhere) > 0 && !r.backup.multiCluster {", "	if false && !r.backup.multiCluster {",
 			"TestLoad_PartOfACluster_IsNotTakenForTheWhole"),
-		in("pkg/restore/load.go", "a backup of TiDB Operator 2.x is restored as one of 1.x", sealedIsWhole,
-			"; operator != \"\" {", "; operator != \"\" && false {",
-			"TestBackupOfOperator2_IsRefusedByAllThatRestores_NothingIsMade"),
+		in("pkg/restore/load.go", "volumes are made for a VolumeRestore that TiDB Operator 2.x does not have", sealedIsWhole,
+			"; operator != \"\" && r.backup.multiCluster {", "; operator != \"\" && false {",
+			"TestBackupOfOperator2_WithoutItsGroups_NothingIsMade"),
 		in("pkg/restore/await_stores.go", "the data are resolved without the stores of the other parts", sealedIsWhole,
 			"	return append(all, r.backup.elsewhere...)", "	return all",
 			"TestLoad_PartOfACluster_IsNotTakenForTheWhole"),

@@ -35,7 +35,7 @@ func callGuards() []Mutant {
 			"	if len(dropped) > 0 && !r.target.existing {", "	if false {", fits),
 		whole("pkg/cli/target_flags.go", "--keep-service-settings does nothing", unknownIsKept,
 			"	opts.KeepServiceSettings = f.keepServices\n", "", fits),
-		whole("pkg/restore/poll.go", "a wait does not say what is in the way", errorTable,
+		whole("pkg/restore/poll.go", "a wait does not report what it waits for", errorTable,
 			"					s.Note(\"waiting: %s\", said)\n", "", fits),
 		whole("pkg/cli/gc.go", "gc --cluster deletes no cluster", knownAndKept,
 			", Clusters: f.clusters,", ",",

@@ -1,6 +1,7 @@
 package mutants
 
 func deleteGuards() []Mutant {
+	const pinnedStays = "what is pinned stays, whole, until it is unpinned"
 	return []Mutant{
 		in("pkg/retention/policy.go", "the last good backup is pruned", knownAndKept,
 			"if i == 0 && len(d.Reasons) == 0 {", "if false {",
@@ -23,7 +24,7 @@ func deleteGuards() []Mutant {
 		in("pkg/gc/delete_last.go", "a backup that another one is about to delete counts as a good one", knownAndKept,
 			"		if announced[e.ID] {", "		if false {",
 			"TestDelete_TheOtherOneIsAnnouncedMeanwhile_IsRefused"),
-		in("pkg/gc/delete_last.go", "a delete with --last does not say so to those beside it", knownAndKept,
+		in("pkg/gc/delete_last.go", "a delete with --last does not announce itself to concurrent ones", knownAndKept,
 			"	if x.entry.State == catalog.StateSealed {", "	if x.entry.State == catalog.StateSealed && !x.opts.Last {",
 			"TestDelete_TheOtherOneIsAnnouncedMeanwhile_IsRefused"),
 		in("pkg/gc/delete_last.go", "a backup that was sealed after the check is buried", knownAndKept,
@@ -41,5 +42,26 @@ func deleteGuards() []Mutant {
 		in("pkg/gc/delete.go", "a snapshot of another sealed backup is deleted", knownAndKept,
 			"if of, named := x.world.named[id]; named && of != x.opts.Backup {", "if of, named := x.world.named[id]; named && of != x.opts.Backup && false {",
 			"TestDelete_SnapshotOfAnotherSealedBackup_Stays"),
+		in("pkg/gc/delete_last.go", "a backup that was pinned after the checks is buried", pinnedStays,
+			"	if pin != nil {", "	if false {",
+			"TestPinned_AfterTheChecks_IsSeenBeforeTheBackupIsBuried"),
+		in("pkg/gc/delete.go", "delete does not look for pins", pinnedStays,
+			"if pin := x.world.pin(x.opts.Backup, x.entry.Run); pin != nil {", "if pin := x.world.pin(x.opts.Backup, x.entry.Run); pin != nil && false {",
+			"TestPinned_DeleteAndPruneLeaveIt"),
+		in("pkg/gc/prune.go", "prune does not look for pins", pinnedStays,
+			"if pin := p.world.pin(e.ID, e.Run); pin != nil {", "if pin := p.world.pin(e.ID, e.Run); pin != nil && false {",
+			"TestPinned_DeleteAndPruneLeaveIt"),
+		in("pkg/gc/decide.go", "gc deletes the snapshots of a backup that was pinned while it was being deleted", pinnedStays,
+			"if pin := j.pin(it.Backup, e.Run); pin != nil {", "if pin := j.pin(it.Backup, e.Run); pin != nil && false {",
+			"TestPinned_BeingRemoved_GCKeepsTheRest"),
+		in("pkg/catalog/pin.go", "a pin does not see a deletion that has passed its look for pins", pinnedStays,
+			"if d == (manifest.Deletion{ID: m.ID, Run: m.Run}) {", "if d == (manifest.Deletion{}) {",
+			"TestPin_DeletionMeanwhile_OneOfThemIsRefused"),
+		in("pkg/catalog/pin.go", "a pin is made shorter", pinnedStays,
+			"	case held && stored.Outlasts(record.Pin):", "	case false:",
+			"TestPin_OnlyLonger_UntilUnpinned"),
+		in("pkg/catalog/pin.go", "a pin that cannot be read keeps nothing", pinnedStays,
+			"		pin = &manifest.PinRecord{Backup: id,", "		_ = &manifest.PinRecord{Backup: id,",
+			"TestPins_WhoseTheyAre"),
 	}
 }

@@ -2,11 +2,11 @@ package mutants
 
 // earlyApplyGuards are those of what keeps replicas from being ahead of their logs, and of the proof that none was.
 func earlyApplyGuards() []Mutant {
-	const notAhead = "no replica of a backup that says so has data ahead of its raft log"
+	const notAhead = "a backup that rules early apply out has no data ahead of a raft log"
 	const replicas, each, setting, off = "pkg/earlyapply/replicas.go", "TestUnproven_EachReason", "pkg/earlyapply/setting.go", "pkg/backup/early_apply.go"
 	const record, pause = "pkg/earlyapply/record.go", "pkg/backup/pause_early_apply.go"
 	return []Mutant{
-		in("pkg/manifest/early_apply.go", "a backup that says nothing of early apply rules it out", notAhead,
+		in("pkg/manifest/early_apply.go", "a backup without a record of early apply rules it out", notAhead,
 			"return m.EarlyApply != nil &&\n\t\t(", "return m.EarlyApply == nil ||\n\t\t(", "TestEarlyApplyRuledOut_OnlyByWhatTheBackupProved"),
 		in(replicas, "a replica that was ahead is proven", notAhead, "return was.read && was.level && now.read", "return was.read && now.read", each),
 		in(replicas, "a region is proven of which a replica was not read before", notAhead, "return was.read && was.level", "return was.level", each),
@@ -18,18 +18,18 @@ func earlyApplyGuards() []Mutant {
 		in(setting, "a store is taken for off that did not do it", notAhead, "	case got.Known && got.Limit == limit:", "	case got.Known:", "TestTurnOff_JudgesByWhatTheStoreSays"),
 		in(setting, "a store that cannot be read has no early apply", notAhead, "len(s.On)+len(s.Off)+len(s.Failed) == 0", "len(s.On)+len(s.Off) == 0",
 			"TestSurvey_NotApplicable_OnlyWhereEveryStoreSaysSo"),
-		in(setting, "what somebody else has set is put back", othersStay, "if err != nil || !got.Known || got.Limit != 0 {", "if err != nil || !got.Known {", "TestPutBack_OnlyWhatIsStillOff"),
+		in(setting, "what another tool has set is put back", othersStay, "if err != nil || !got.Known || got.Limit != 0 {", "if err != nil || !got.Known {", "TestPutBack_OnlyWhatIsStillOff"),
 		in("pkg/earlyapply/adopt.go", "the gauge is believed before a tick", notAhead, "	if wait.For(ctx, adoptTime) != nil {", "	if ctx.Err() != nil {",
 			"TestAwaitAdopted_FirstAnswerOfNone_IsNotBelievedBeforeATick"),
 		in(off, "a store that cannot be set passes although that is required", notAhead, "if err == nil || e.opts.EarlyApply == RequireNoEarlyApply {", "if err == nil {",
 			"TestRun_EarlyApply_StoreThatCannotBeSet"),
-		in("pkg/backup/early_apply_back.go", "early apply that stays off is not said by the exit code", releasedOrSaid, "Kind: failure.Held, Err: err,", "Kind: failure.Limited, Err: err,",
+		in("pkg/backup/early_apply_back.go", "early apply that stays off is not reported by the exit code", releasedOrSaid, "Kind: failure.Held, Err: err,", "Kind: failure.Limited, Err: err,",
 			"TestRelease_EarlyApplyOfADeadRun_IsPutBack"),
 		in(pause, "a pause that requires it holds a cluster that applies early", noneAhead,
 			"		if o.EarlyApply == RequireNoEarlyApply {", "		if false {", "TestPause_EarlyApply_IsDoneAsAskedFor"),
 		in(record, "a store that was restarted is set to what an earlier process of it had", othersStay, "!s.StartedAt.Equal(r.StartedAt)", "false",
 			"TestRecord_StoresThatWereRestartedOrAreGone_AreNotOfIt"),
-		in(record, "a store whose start PD does not say is taken off the record", releasedOrSaid, "if s.StartedAt.IsZero() || r.StartedAt.IsZero() {", "if false {",
+		in(record, "a store of unknown start is removed from the record", releasedOrSaid, "if s.StartedAt.IsZero() || r.StartedAt.IsZero() {", "if false {",
 			"TestRecord_StartThatPDDoesNotSay_IsTakenForTheSame"),
 		in(off, "a store that was restarted while it was asked is on record as its older process", releasedOrSaid, "			stores = now\n", "			_ = now\n",
 			"TestPause_StoresRestartWhileTheyAreAsked_RecordIsOfTheirNewProcesses"),
@@ -40,12 +40,12 @@ func earlyApplyGuards() []Mutant {
 			"TestRelease_EarlyApplyOfAKilledPause_IsPutBack"),
 		in(off, "a run leaves off what a dead one left off", releasedOrSaid, "slices.Contains(survey.Off, l.Store) && !", "false && !",
 			"TestRun_EarlyApplyLeftOffByAKilledPause_IsPutBackAtItsEnd"),
-		in("pkg/backup/release_command.go", "hold status does not say which pod left early apply off", releasedOrSaid, "			e.Holder = &holder\n", "			_ = holder\n",
+		in("pkg/backup/release_command.go", "hold status does not name the pod that left early apply off", releasedOrSaid, "			e.Holder = &holder\n", "			_ = holder\n",
 			"TestRelease_EarlyApplyOfAKilledPause_IsPutBack"),
 		in("pkg/backup/release_command.go", "a release that could not read PD's record ends well", releasedOrSaid,
 			"	return done, errors.Join(err, left.Unread)\n", "	return done, err\n",
-			"TestRelease_RecordCannotBeRead_AllElseIsLetGo"),
-		in(record, "a backup whose limits are back says that the cluster is held, for a record that another version wrote", releasedOrSaid,
+			"TestRelease_RecordCannotBeRead_AllElseIsReleased"),
+		in(record, "a backup whose limits are back reports a held cluster, for a record that another version wrote", releasedOrSaid,
 			"if failure.Is(err, failure.Corrupt) {", "if false {",
 			"TestRecord_Unreadable_IsCorruptAndKept"),
 		in("pkg/backup/release_command.go", "early apply of a pause that lives is turned on under it", othersStay, " && (all || !holds) {", " && (all || !holds || true) {",
@@ -55,7 +55,7 @@ func earlyApplyGuards() []Mutant {
 
 // publishedGuards are those of the proof that a pause begins and the backup under it ends.
 func publishedGuards() []Mutant {
-	const notAhead = "no replica of a backup that says so has data ahead of its raft log"
+	const notAhead = "a backup that rules early apply out has no data ahead of a raft log"
 	const published, other, proof = "pkg/earlyapply/published.go", "pkg/backup/early_apply_other.go", "pkg/backup/early_apply_proof.go"
 	const pause, ofAPart = "pkg/backup/pause_early_apply.go", "TestBackup_UnderAPause_OfAPart_ProvesNothingOfTheOtherStores"
 	const left, unread = "TestPublish_RegionThatIsAheadOrUnread_IsUnproven", "TestBackup_UnderAPauseThatReadNothing_IsUnproven"
@@ -84,7 +84,7 @@ func publishedGuards() []Mutant {
 		in(proof, "a part rules out what other processes cut", notAhead, ", elsewhere(e.before.Stores(), of))", ")", ofAPart),
 		in(proof, "a store is proven whose limit is on again", notAhead, "		bad = append(bad, on.Store)\n", "		_ = on\n",
 			"TestBackup_UnderAPause_LimitIsOnAgain_IsUnproven"),
-		in(proof, "a store is proven that nobody asked before the cut", notAhead, "if !e.before.Asked(st.ID) {", "if false {", hidden),
+		in(proof, "a store is proven that was not asked before the cut", notAhead, "if !e.before.Asked(st.ID) {", "if false {", hidden),
 		in(pause, "a pause publishes a store as off that it could not read", notAhead,
 			"publish(ctx, deps, o, e.able())", "publish(ctx, deps, o, stores)", hidden),
 		in(pause, "a pause reads before leaders go by limits that are off already", notAhead,

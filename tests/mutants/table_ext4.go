@@ -4,6 +4,9 @@ package mutants
 func freeGuards() []Mutant {
 	const free = "a block counts as free only if no mount can read it"
 	return []Mutant{
+		in("pkg/archive/snapshot/free.go", "blocks behind a list that broke off are taken for zeros", free,
+			"		if err != nil {\n			return err\n		}\n		r.listed", "		if err != nil {\n			break\n		}\n		r.listed",
+			"TestFree_ListBreaksOff_IsTheError"),
 		in("pkg/archive/ext4/map.go", "what ext4 keeps outside of files counts as free if no bitmap has it", free,
 			"sb.start(g)+sb.base(g))", "sb.start(g))",
 			"TestRead_Fixtures_AsRecorded"),

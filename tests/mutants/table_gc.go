@@ -36,7 +36,7 @@ func gcGuards() []Mutant {
 			`	case found.Serves != "":`, "	case false:",
 			"TestRemoveTarget_ServesByNow_Stays"),
 		in("pkg/gc/strays.go", "a claim that no run is written on is taken for deleted", othersStay,
-			"it.verdict(ActionKeep, \"%s kubectl -n", "it.verdict(ActionDelete, \"%s kubectl -n",
+			"it.decided(ActionKeep, \"%s kubectl -n", "it.decided(ActionDelete, \"%s kubectl -n",
 			"TestCollect_ClaimsWithoutARunOfATargetThatIsGone_AreNamedAndKept"),
 		in("pkg/gc/leftover.go", "volumes of a cluster that is there are taken for left", othersStay,
 			"		if found.Absent {", "		if true {",

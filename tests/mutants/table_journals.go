@@ -38,10 +38,10 @@ func journalGuards() []Mutant {
 		in("pkg/journal/remove.go", "the journal of a run that runs is deleted", knownAndKept,
 			"	case records[len(records)-1].Type != phase.RecordEnd:\n", "	case records[len(records)-1].Type != phase.RecordEnd && false:\n",
 			"TestRemove_RunHasNotEnded_StaysAsItIs"),
-		in("pkg/journal/backup_facts.go", "what a run could not let go counts as let go", releasedOrSaid,
+		in("pkg/journal/backup_facts.go", "what a run could not release counts as released", releasedOrSaid,
 			"record.Step == StepRelease && !f.StillHeld || ", "record.Step == StepRelease || ",
 			"TestReadFacts_Held"),
-		in("pkg/journal/facts.go", "volumes that were handed over count as those of nobody", knownAndKept,
+		in("pkg/journal/facts.go", "volumes that were handed over count as unowned", knownAndKept,
 			" || record.Step == StepBindVolumes || record.Step == StepHandOver\n", " || record.Step == StepBindVolumes\n",
 			"TestReadFacts_Restore"),
 	}

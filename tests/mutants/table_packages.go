@@ -2,12 +2,12 @@ package mutants
 
 // packageGuards are those of packages that no table above is about.
 func packageGuards() []Mutant {
-	const shownAsItIs = "what is shown of a run is what its newest report says"
+	const shownAsItIs = "what is shown of a run is its newest report"
 	return []Mutant{
 		in("pkg/history/reader.go", "a report that was written again is shown as it was", shownAsItIs,
 			"ok && known.Version == o.Version {", "ok && known.Key == o.Key {",
 			"TestRuns_ReadOnceForEachVersion"),
-		in("pkg/history/trend.go", "a run is called slower than a few that say nothing", shownAsItIs,
+		in("pkg/history/trend.go", "a run is called slower than too few others", shownAsItIs,
 			"		if len(values) < minBefore {", "		if len(values) < 1 {",
 			"TestNewTrend_FewRuns_JudgesNothing"),
 		in("pkg/history/trendpage/page.go", "a trend of ten thousand runs is a page that no browser shows", shownAsItIs,
@@ -16,7 +16,7 @@ func packageGuards() []Mutant {
 		in("pkg/report/htmlreport/text.go", "a text of another system writes into a page what it likes", nothingFromOutside,
 			"func clean(text string) string { return failure.Line(text) }", "func clean(text string) string { return failure.Lines(text) }",
 			"TestWrite_HostileTexts_DoNothing"),
-		in("pkg/journal/about.go", "any record of a journal says what the run is", oneRun,
+		in("pkg/journal/about.go", "any record of a journal identifies the run", oneRun,
 			"	if first.Type != phase.RecordRun {", "	if false {",
 			"TestReadAbout_OnlyAFirstRecordSaysWhatTheRunIs"),
 		in("pkg/journal/about.go", "a run is continued by another request", oneRun,
@@ -31,10 +31,10 @@ func packageGuards() []Mutant {
 		in("pkg/notify/event.go", "an event has the text of another system as it came", noSecrets,
 			`failure.Line(err.Error()), failure.Line(strings.Join(failure.HintsOf(err), "; "))`, `err.Error(), strings.Join(failure.HintsOf(err), "; ")`,
 			"TestSummary_HostileTexts_AreCutAndCleaned"),
-		in("pkg/estimate/prices.go", "a price that is misspelt is one of nothing", "an estimate is made of what was given, or not at all",
+		in("pkg/estimate/prices.go", "a price that is misspelt is one of nothing", "an estimate is made of what was given, or none is made",
 			".DisallowUnknownFields()", "",
 			"TestReadPrices_MisspeltOrSenseless_IsRefused"),
-		in("pkg/estimate/fit.go", "runs of one size are taken for any", "a run of megabytes says nothing of one of terabytes",
+		in("pkg/estimate/fit.go", "runs of one size are taken for any", "a run of megabytes predicts nothing about one of terabytes",
 			"	return size >= o.least/nearby && size <= nearby*o.most", "	return true",
 			"TestFit_RunsOfOneSize_SayNothingOfOthers"),
 		in("pkg/reach/route.go", "a pod that refuses a connection turns all connections into forwards", errorTable,
@@ -69,10 +69,10 @@ func kubeGuards() []Mutant {
 		in("pkg/kube/kubeerr/error_table.go", "the refusal of a quota or a policy is called a missing verb", errorTable,
 			"		if v, found := admission(status.Status()); found {", "		if v, found := admission(status.Status()); found && false {",
 			"TestWrap_EachReason_HasItsKind"),
-		in("pkg/kube/refusal.go", "an API server that restarts refuses for good", errorTable,
+		in("pkg/kube/refusal.go", "an API server that restarts counts as a final refusal", errorTable,
 			"		case err == nil && refused(response):", "		case err == nil && refused(response) && interval < 0:",
 			"TestTransientIsNotFinal_RefusedForAMoment_Succeeds"),
-		in("pkg/kube/refusal.go", "an API server that is away for a second is away for good", errorTable,
+		in("pkg/kube/refusal.go", "an API server that is away for a second is never retried", errorTable,
 			"		case late || !utilnet.IsConnectionRefused(err):", "		case late || !utilnet.IsConnectionRefused(err) || interval > 0:",
 			"TestRefusalTransport_ConnectionIsRefused_IsRepeatedForItsPatience"),
 		in("pkg/kube/refusal.go", "a refusal counts that the access review does not agree with", errorTable,

@@ -1,11 +1,11 @@
 package mutants
 
-// provisionedGuards are those of what gc says of volumes that carry no run.
+// provisionedGuards are those of gc's verdicts on volumes that carry no run.
 func provisionedGuards() []Mutant {
 	const file, none = "pkg/gc/provisioned.go", "TestCollect_VolumeThatIsNoOrphan_IsNotNamed"
 	return []Mutant{
 		in(file, "a volume that carries no run is taken for deleted", othersStay,
-			"return it.verdict(ActionKeep,\n\t\t\"it was made at", "return it.verdict(ActionDelete,\n\t\t\"it was made at",
+			"return it.decided(ActionKeep,\n\t\t\"it was made at", "return it.decided(ActionDelete,\n\t\t\"it was made at",
 			"TestVolumeThatNothingInKubernetesHas_IsNamedAndKept"),
 		in(file, "a volume that a pod uses is named for deletion", othersStay,
 			"v.State != ebs.VolumeAvailable || ", "",
@@ -34,7 +34,7 @@ func provisionedGuards() []Mutant {
 		in(file, "a volume of a run that is alive is named for deletion", othersStay,
 			"	if because, alive := j.busy(r); alive {", "	if because, alive := \"\", false; alive {",
 			"TestCollect_OrphanOfARunThatMayBeAlive_IsLeftToIt"),
-		in("pkg/gc/abort.go", "an abort fails for ever for a volume that may be somebody else's", othersStay,
+		in("pkg/gc/abort.go", "an abort fails for ever for a volume that may be another's", othersStay,
 			"		if i.stray && i.Kind == KindVolume {", "		if false {",
 			"TestVolumeThatNothingInKubernetesHas_IsNamedAndKept"),
 		in("pkg/kube/leftovers.go", "a volume whose claim is there is named for deletion", othersStay,

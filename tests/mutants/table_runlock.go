@@ -12,8 +12,14 @@ func lockGuards() []Mutant {
 			"h.cfg.Fence.Holder(asking).Replaced()", "h.cfg.Fence.Holder(asking) < 0",
 			"TestRelease_LockIsAnotherProcesss_LeavesItsHold"),
 		in("pkg/ebs/cut.go", "a process that was suspended cuts without its lock", oneRun,
-			"	if req.Before != nil {", "	if false {",
-			"TestBefore_RefusesTheNextTry_NothingMoreIsSent"),
+			"	if err := fenced.Check(ctx); err != nil {", "	if err := fenced.Check(ctx); err != nil && false {",
+			"TestFenced_LockLostMeanwhile_NothingMoreIsSent"),
+		in("pkg/backup/cut.go", "a cut does not ask for its lock", oneRun,
+			"	snaps, err := c.ebs.Cut(asks, req)", "	_ = asks\n	snaps, err := c.ebs.Cut(ctx, req)",
+			"TestCutStore_LockIsNotTrusted_CutsNothing"),
+		in("pkg/fenced/fenced.go", "a stricter ask for one call replaces that of its step", oneRun,
+			"			if err := before(ctx); err != nil {", "			if err := before(ctx); err != nil && false {",
+			"TestWith_Twice_AsksBoth"),
 		in("pkg/runlock/fence.go", "a lock that was not renewed for a minute counts as held", oneRun,
 			"	case !held.lock.trusted(time.Now()):", "	case false:",
 			"TestFence_Current_EndsBeforeTheLockCanBeTakenOver"),
@@ -23,7 +29,7 @@ func lockGuards() []Mutant {
 		in("pkg/runlock/record.go", "a lock that is renewed ends by the clock of another machine", oneRun,
 			"(r.RenewSeconds > 0 || r.Unexpired(now))", "r.Unexpired(now)",
 			"TestAcquire_ExpiredByAnotherClock_IsHeld"),
-		in("pkg/runlock/fence.go", "a lock that somebody released is taken for our own", oneRun,
+		in("pkg/runlock/fence.go", "a lock that was released is taken for our own", oneRun,
 			"	case err == nil && record.Released && held != nil && !f.releasedIt():", "	case false:",
 			"TestFence_Confirm_ReleasedOrDeleted_IsLost"),
 		in("pkg/runlock/fence.go", "a lock whose object was deleted is taken for our own", oneRun,
@@ -38,7 +44,7 @@ func lockGuards() []Mutant {
 		in("pkg/runlock/observe.go", "a lock is freed that was renewed after its owner was taken for dead", oneRun,
 			"	_, err := write(ctx, store, &next, f.version)", "	_, now, _ := Read(ctx, store, next.Cluster)\n	_, err := write(ctx, store, &next, now)",
 			"TestFree_OnlyTheLockThatWasFoundDead"),
-		in("pkg/runlock/record.go", "a successor's lock is broken by somebody who read the one before", oneRun,
+		in("pkg/runlock/record.go", "a successor's lock is broken by a run that read the one before", oneRun,
 			"	if r.Epoch != epoch {", "	if false {",
 			"TestBreak_OlderEpoch_LeavesTheSuccessorsLock"),
 		in("pkg/runlock/fence.go", "a run whose lock was taken over does not learn of it before it undoes", oneRun,
@@ -68,7 +74,25 @@ func lockGuards() []Mutant {
 			Package: "pkg/resolve", Tests: "^TestResolver$/^another_run_takes_the_cluster_while_PD",
 		},
 		in("pkg/kube/bind_volume.go", "a process that wakes up makes a claim in another run's target", oneRun,
-			"	if v.Fence != nil {", "	if false {",
+			"c.ensureClaim(ctx, pvc, v)", "c.ensureClaim(context.Background(), pvc, v)",
 			"TestBindVolume_LockLostWhileTheVolumeIsMade_MakesNoClaim"),
+	}
+}
+
+// brokenLockGuards are the calls of a restore or copy that ask for the lock itself, and not only for its last renewal.
+func brokenLockGuards() []Mutant {
+	asks := func(file, runner, name string) Mutant {
+		with := "fenced.With(ctx, " + runner + ".Fence().Check)"
+		return in("pkg/restore/"+file, name+" under a lock that a person broke", oneRun, "ctx = "+with, "_ = "+with,
+			"TestRun_LockBroken_CallsThatMakeSomethingAreNotSent").heldBy("pkg/restore")
+	}
+	return []Mutant{
+		asks("volumes/create.go", "m.owner.Runner", "volumes are made"),
+		asks("volumes/running_profile.go", "m.owner.Runner", "volumes are modified"),
+		asks("bind_volumes.go", "r.runner", "volumes are bound"),
+		asks("await_stores.go", "r.runner", "stores are started"),
+		in("pkg/copyrun/copy.go", "copies are asked for under a lock that a person broke", oneRun,
+			"ctx = fenced.With(ctx, r.runner.Fence().Check)", "_ = fenced.With(ctx, r.runner.Fence().Check)",
+			"TestRun_LockIsBroken_NoCopyIsAskedFor"),
 	}
 }

@@ -86,7 +86,7 @@ func (o *Operator) checkSize(ctx context.Context, run *Run) error {
 		}
 	}
 	if got := run.SizeGiB("EBS backup success"); got == 0 || got != want {
-		return fmt.Errorf("the line of success says a size of %d GiB, and the volumes have %d", got, want)
+		return fmt.Errorf("the line of success has a size of %d GiB, and the volumes have %d", got, want)
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	crossedSource = cluster.Name{Namespace: "tidb", Name: "prod"} //nolint:gochecknoglobals // a constant
-	crossedTarget = cluster.Name{Namespace: "tidb", Name: "copy"} //nolint:gochecknoglobals // a constant
+	crossedSource = cluster.Name{Namespace: "tidb", Name: "prod"}
+	crossedTarget = cluster.Name{Namespace: "tidb", Name: "copy"}
 )
 
 // crossed is a cluster with rows that one of the two programs backs up and the other one restores.
@@ -52,10 +52,10 @@ func newCrossed(t *testing.T, place string) *crossed {
 // tisnap runs tisnap on a storage of the bucket and returns what it printed.
 func (x *crossed) tisnap(t *testing.T, place string, args ...string) string {
 	t.Helper()
-	var out, said bytes.Buffer
+	var out, stderr bytes.Buffer
 	code := cli.Run(within(t), append(args, "--storage", "s3://"+operator.Bucket+"/"+place, "--endpoint-url", x.Bed.AWS(),
-		"--region", testbed.Region, "--kubeconfig", x.Bed.Kubeconfig(), "--progress", "plain"), cli.Streams{Out: &out, Err: &said}, cli.Version{Version: "test"})
-	require.Zero(t, code, out.String()+said.String())
+		"--region", testbed.Region, "--kubeconfig", x.Bed.Kubeconfig(), "--progress", "plain"), cli.Streams{Out: &out, Err: &stderr}, cli.Version{Version: "test"})
+	require.Zero(t, code, out.String()+stderr.String())
 	return out.String()
 }
 

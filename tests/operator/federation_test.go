@@ -124,7 +124,7 @@ func TestOperator_TwoKubernetesClusters_OnePartAfterTheOther(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, data.AwaitLines(within(t), "await-stores"))
 	require.Error(t, data.Terminate(), "it waits for the store of its own part")
-	require.False(t, data.Says("EBS restore success"))
+	require.False(t, data.Printed("EBS restore success"))
 	require.True(t, pd.Recovering())
 
 	_, err = a.Operator.RestoreVolumes(within(t), a.Target)

@@ -188,8 +188,8 @@ func (r *Run) readProgress(path string) {
 	r.progress = append(r.progress, number)
 }
 
-// Says reports whether a line of stdout has the text.
-func (r *Run) Says(text string) bool { return r.Line(text) != "" }
+// Printed reports whether a line of stdout has the text.
+func (r *Run) Printed(text string) bool { return r.Line(text) != "" }
 
 // Line is the first line of stdout that has the text, from the text on; "" without one.
 func (r *Run) Line(text string) string {
@@ -226,13 +226,13 @@ func (r *Run) SizeGiB(successTag string) int64 {
 // AwaitLines waits until stdout has all texts; an end of the process before that is an error.
 func (r *Run) AwaitLines(ctx context.Context, texts ...string) error {
 	for {
-		missing := slices.DeleteFunc(slices.Clone(texts), r.Says)
+		missing := slices.DeleteFunc(slices.Clone(texts), r.Printed)
 		if len(missing) == 0 {
 			return nil
 		}
 		select {
 		case <-r.closed:
-			return fmt.Errorf("br ended before it said %q: %w", missing, r.Failure())
+			return fmt.Errorf("br ended before it printed %q: %w", missing, r.Failure())
 		default:
 		}
 		if err := wait.For(ctx, 20*time.Millisecond); err != nil {

@@ -245,7 +245,7 @@ var operationStarted = regexp.MustCompile(`^BR operation started"\] \[operation_
 func check(r *Run, successTag string, ts cluster.TS) error {
 	var errs []error
 	if got := r.ResolvedTS(successTag); got == 0 || got != uint64(ts) {
-		errs = append(errs, fmt.Errorf("the success line says resolved_ts %d, not %d: %q", got, ts, r.Line(successTag)))
+		errs = append(errs, fmt.Errorf("the success line has resolved_ts %d, not %d: %q", got, ts, r.Line(successTag)))
 	}
 	if line := r.Line("BR operation started"); !operationStarted.MatchString(line) {
 		errs = append(errs, fmt.Errorf("status.brOperations would have nothing of %q", line))

@@ -98,7 +98,7 @@ func TestOperator_OptionsOfTheCRs_AreWhatEC2Makes(t *testing.T) {
 	}
 }
 
-// A scope that leaves volumes out is honoured, which the Operator then says: it binds all of a store's volumes or none.
+// A scope that leaves volumes out is honoured, as the Operator's actions show: it binds all of a store's volumes or none.
 func TestOperator_ScopeOfTheCR_MakesNoOtherVolumes(t *testing.T) {
 	t.Parallel()
 	x := newCrossed(t, operator.Prefix)
@@ -111,7 +111,7 @@ func TestOperator_ScopeOfTheCR_MakesNoOtherVolumes(t *testing.T) {
 	x.RestoreOptions = []string{"--volume-scope=1"}
 	run, err := x.RestoreVolumes(within(t), crossedTarget)
 	require.ErrorContains(t, err, "no restored volume of")
-	require.True(t, run.Says("EBS restore success"))
+	require.True(t, run.Printed("EBS restore success"))
 	var made int
 	for _, v := range x.Bed.EC2.Volumes() {
 		if v.Tags["TiDBCluster-BR"] == "new" {

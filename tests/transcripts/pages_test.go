@@ -144,6 +144,7 @@ func TestPages_ShowWhatTheProgramPrints(t *testing.T) { //nolint:tparallel // on
 		{key{"README.md", "tisnap restore nightly-1 --to tidb/copy --storage s3://backups/demo " +
 			"--volume-type gp3 --volume-iops 7000 --volume-throughput 400"}, nil},
 		{key{"docs/commands.md", "tisnap restore nightly-1 --to tidb/copy2 --volume-iops 90000"}, nil},
+		{key{"docs/scripting.md", "tisnap describe none --progress json"}, nil},
 		{key{emergency, "tisnap delete nightly-2 --dry-run"}, p.backUp},
 		{key{emergency, "tisnap hold status tidb/prod"}, p.hang},
 		{key{emergency, "tisnap release tidb/prod --yes --force"}, p.kill},
@@ -153,7 +154,7 @@ func TestPages_ShowWhatTheProgramPrints(t *testing.T) { //nolint:tparallel // on
 				scene.before(t)
 			}
 			block, found := blocks[scene.key]
-			require.True(t, found, "the page does not have it any more")
+			require.True(t, found, "the page no longer has it")
 			delete(blocks, scene.key)
 			commands := parse(block)
 			for i, c := range commands {

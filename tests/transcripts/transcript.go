@@ -54,7 +54,7 @@ func format(commands []command) string {
 }
 
 // variable is what differs between two runs, and what stands for it.
-var variable = []struct { //nolint:gochecknoglobals // a constant table
+var variable = []struct {
 	pattern *regexp.Regexp
 	instead string
 }{

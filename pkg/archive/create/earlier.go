@@ -3,6 +3,7 @@ package create
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
@@ -45,26 +46,22 @@ type process struct {
 // learn reads the journal.
 func (e *earlier) learn(h *phase.History, _ *journal.About) error {
 	*e = earlier{segments: map[int][]format.SegmentName{}, stats: map[int]volume.Stats{}}
-	for _, record := range h.Records {
-		var err error
-		switch {
-		case record.Type == phase.RecordIntent && record.Name == journal.IntentPacks:
-			var p process
-			err = json.Unmarshal(record.Data, &p.packs)
-			e.processes = append(e.processes, p)
-		case record.Type == phase.RecordResult && record.Name == journal.ResultSegment && len(e.processes) > 0:
+	for _, of := range journal.ReadFacts(h.Records).Archive {
+		var p process
+		err := json.Unmarshal(of.Packs, &p.packs)
+		for _, data := range of.Segments {
 			var s segment
-			err = json.Unmarshal(record.Data, &s)
+			err = errors.Join(err, json.Unmarshal(data, &s))
 			e.segments[s.Volume] = append(e.segments[s.Volume], s.Name)
 			stats := e.stats[s.Volume]
 			stats.Add(s.Stats)
 			e.stats[s.Volume] = stats
-			last := &e.processes[len(e.processes)-1]
-			last.from, last.spent = s.From, s.Spent
+			p.from, p.spent = s.From, s.Spent
 		}
 		if err != nil {
-			return failure.Wrap(err, failure.Corrupt, "read journal", string(record.Run))
+			return failure.Wrap(err, failure.Corrupt, "read journal", string(h.Records[0].Run))
 		}
+		e.processes = append(e.processes, p)
 	}
 	return nil
 }
@@ -80,7 +77,7 @@ func (e *earlier) spent() (sum Spent) {
 // done is how many blocks the earlier processes dealt with for good.
 func (e *earlier) done() (sum int64) {
 	for _, stats := range e.stats {
-		sum += stats.Read + stats.Free
+		sum += stats.Read
 	}
 	return sum
 }

@@ -2,6 +2,7 @@ package create
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -46,6 +47,19 @@ const (
 	MaxPackers     = 64
 )
 
+// SkipFree is what is done about blocks that a volume's file system does not use.
+type SkipFree string
+
+// The values of SkipFree.
+const (
+	SkipAuto  SkipFree = "auto"  // they are not read, if the file system says without doubt which they are
+	SkipOff   SkipFree = "off"   // all blocks are read
+	SkipAudit SkipFree = "audit" // all blocks are read, and those are counted that auto would leave out
+)
+
+// SkipFrees are all values, the default first.
+func SkipFrees() []SkipFree { return []SkipFree{SkipAuto, SkipOff, SkipAudit} }
+
 // Options are what the user chose.
 type Options struct {
 	Run     cluster.RunID
@@ -58,6 +72,8 @@ type Options struct {
 	// Base is the archive to compare with; "" is the newest one of the cluster, NoBase none.
 	Base  string
 	Level codec.Level
+	// SkipFree is SkipAuto if it is "".
+	SkipFree SkipFree
 	// Packers is how many packs are filled, and how many are uploaded, at the same time; 0 is DefaultPackers.
 	Packers  int
 	LockWait time.Duration
@@ -67,17 +83,22 @@ type Options struct {
 
 // Validate returns a Usage error for options that cannot work.
 func (o *Options) Validate() error {
-	o.Packers = cmp.Or(o.Packers, DefaultPackers)
+	o.Packers, o.SkipFree = cmp.Or(o.Packers, DefaultPackers), cmp.Or(o.SkipFree, SkipAuto)
 	if o.Packers < 1 || o.Packers > MaxPackers {
 		return failure.New(failure.Usage, "create archive", string(o.Backup), "%d packers are not 1 to %d", o.Packers,
 			MaxPackers)
+	}
+	if !slices.Contains(SkipFrees(), o.SkipFree) {
+		return failure.New(failure.Usage, "create archive", string(o.Backup), "%q is no way to skip free blocks",
+			o.SkipFree)
 	}
 	return nil
 }
 
 // Request returns what a process that resumes the run must have been asked for, too.
 func (o *Options) Request(r *repository.Repository) map[string]string {
-	return map[string]string{"repo": r.ID().String(), "base": o.Base}
+	skip := cmp.Or(o.SkipFree, SkipAuto)
+	return map[string]string{"repo": r.ID().String(), "base": o.Base, "skipFree": string(skip)}
 }
 
 // About describes the run.

@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
 // chunks is how many times 16 blocks are read at the same time: as many as the rate of EBS needs at the usual latency.
@@ -22,11 +23,18 @@ func (r *run) read(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return err
 	}
-	blocks, err := r.count(ctx)
+	if err := r.findFree(ctx, s); err != nil {
+		return err
+	}
+	counted, err := r.count(ctx)
 	if err != nil {
 		return err
 	}
-	s.Expect(blocks.total, "blocks")
+	var sum volume.Stats
+	for _, c := range counted {
+		sum.Add(c)
+	}
+	s.Expect(sum.Read, "blocks")
 	s.Advance(r.earlier.done())
 	own := packs{Names: format.NewPackNames(), Pending: 2 * r.opts.Packers}
 	if err := s.Intent(ctx, journal.IntentPacks, own); err != nil {
@@ -72,7 +80,7 @@ func (r *run) readVolumes(
 		r.archived.Maps = append(r.archived.Maps, v)
 		r.archived.Volumes = append(r.archived.Volumes, Volume{
 			Store: w.Store, Role: w.Role, Snapshot: w.ID, SizeGiB: w.SizeGiB, Compared: w.compared, Stats: stats,
-			Seconds: time.Since(start).Seconds(),
+			FreeUnknown: w.freeUnknown(), Seconds: time.Since(start).Seconds(),
 		})
 		r.result.Volumes = r.archived.Volumes
 	}
@@ -87,17 +95,15 @@ func (r *run) readVolume(
 	if w.compared == WithItself {
 		return w.base, stats, nil
 	}
-	src, err := w.open(ctx, r.Blocks)
+	task, err := w.toArchive(ctx, r.Blocks, r.opts.SkipFree)
 	if err != nil {
 		return v, stats, err
 	}
-	v, stats, err = archiver.Archive(ctx, volume.Task{
-		Source: src, Number: uint16(i), //nolint:gosec // a pack's source has room for fewer
-		Base:     volume.Base{Segments: w.base.Segments, Differential: w.compared == WithSnapshot},
-		Segments: r.earlier.segments[i], Packed: found.in(i),
-		Progress: func(more volume.Stats) { s.Advance(more.Read + more.Free) },
-		Wrote:    func(name format.SegmentName, of volume.Stats) { d.wrote(segment{Volume: i, Name: name, Stats: of}) },
-	})
+	task.Number = saturate.To[uint16](i) // a pack's source has room for fewer
+	task.Segments, task.Packed = r.earlier.segments[i], found.in(i)
+	task.Progress = func(more volume.Stats) { s.Advance(more.Read) }
+	task.Wrote = func(name format.SegmentName, of volume.Stats) { d.wrote(segment{Volume: i, Name: name, Stats: of}) }
+	v, stats, err = archiver.Archive(ctx, task)
 	stats.Add(r.earlier.stats[i])
 	v.Role, v.Source = string(w.Role), string(w.ID)
 	return v, stats, err

@@ -30,6 +30,9 @@ type Volume struct {
 	Snapshot cluster.SnapshotID `json:"snapshot"`
 	SizeGiB  int64              `json:"sizeGiB"`
 	Compared Compared           `json:"comparedWith"`
+	// FreeUnknown is why no block is taken for free, as a clause; "" if its file system says which are, or is not
+	// asked.
+	FreeUnknown string `json:"freeUnknown,omitempty"`
 	volume.Stats
 	Seconds float64 `json:"seconds"` // of the last process
 }

@@ -3,6 +3,7 @@ package create
 import (
 	"context"
 
+	"github.com/tisnap/tisnap/pkg/archive/ext4"
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/snapshot"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
@@ -29,13 +30,33 @@ type work struct {
 	compared Compared
 	base     format.Volume      // in the base archive
 	since    cluster.SnapshotID // of the base
+	free     *ext4.Map          // nil if free blocks are not asked for
 }
 
 func (w *work) slot() slot { return slot{w.Store, w.Role} }
 
-// open returns the snapshot, or its difference from the base's.
-func (w *work) open(ctx context.Context, b Blocks) (volume.Source, error) {
-	return snapshot.Open(ctx, b, w.ID, w.since)
+// toArchive opens the snapshot, or its difference from the base's, to be archived.
+func (w *work) toArchive(ctx context.Context, b Blocks, skip SkipFree) (task volume.Task, err error) {
+	src, err := snapshot.Open(ctx, b, w.ID, w.since)
+	if err != nil {
+		return task, err
+	}
+	task = volume.Task{
+		Source: src, Whole: src.Whole(), Audit: skip == SkipAudit,
+		Base: volume.Base{Segments: w.base.Segments, Differential: w.compared == WithSnapshot},
+	}
+	if w.free != nil {
+		task.Free = w.free.Free
+	}
+	return task, nil
+}
+
+// freeUnknown is Volume.FreeUnknown.
+func (w *work) freeUnknown() string {
+	if w.free == nil {
+		return ""
+	}
+	return w.free.Reason()
 }
 
 // makeWorks finds out what each volume can be compared with.
@@ -51,11 +72,12 @@ func (r *run) makeWorks(ctx context.Context, s *phase.Scope) error {
 		base, there := bases[w.slot()]
 		switch {
 		case !there:
-		case base.Source == string(snap.ID):
+		case base.Source == string(snap.ID) && (base.Counts.Free == 0 || r.opts.SkipFree == SkipAuto):
 			w.compared, w.base = WithItself, base.Volume
 		case base.Size <= snap.SizeGiB<<30:
 			w.compared, w.base = WithArchive, base.Volume
-			if base.of == snap.Volume && base.Size == snap.SizeGiB<<30 && base.ts <= r.manifest.BackupTS {
+			if base.of == snap.Volume && base.Size == snap.SizeGiB<<30 && base.ts <= r.manifest.BackupTS &&
+				base.Source != string(snap.ID) {
 				w.since = cluster.SnapshotID(base.Source)
 				since = append(since, w.since)
 			}

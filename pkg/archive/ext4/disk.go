@@ -1,7 +1,6 @@
 package ext4
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,7 +16,7 @@ func oddf(format string, args ...any) error { return odd(fmt.Sprintf(format, arg
 
 // disk is a volume as a mount has it: with the journal's copies of blocks in place of what is on disk.
 type disk struct {
-	ctx       context.Context //nolint:containedctx // of one call of Read
+	ended     func() error // why reading has to stop, or nil
 	r         io.ReaderAt
 	size      int64
 	blockSize int64
@@ -51,7 +50,7 @@ func (d *disk) read(block uint64, buf []byte) error {
 
 // bytes reads what is on disk.
 func (d *disk) bytes(offset int64, buf []byte) error {
-	if err := context.Cause(d.ctx); err != nil {
+	if err := d.ended(); err != nil {
 		return err
 	}
 	if offset < 0 || offset > d.size-int64(len(buf)) {

@@ -29,7 +29,7 @@ func (c *counting) ReadAt(into []byte, offset int64) (int, error) {
 // A volume of 15 TiB takes few reads and little memory.
 func TestRead_Large_IsBounded(t *testing.T) {
 	if os.Getenv(required) == "" {
-		t.Skip("its image takes 200 MB; make test-ext4 runs it")
+		t.Skip("its image takes 200 MB; make test-archive runs it")
 	}
 	const size = 15 << 40
 	path := filepath.Join(t.TempDir(), "image")

@@ -45,7 +45,7 @@ func (m *Map) Reason() string { return m.reason }
 //
 // An error is one of the reader, or the end of ctx. A volume of which nothing can be said has a Map with a Reason.
 func Read(ctx context.Context, r io.ReaderAt, size int64) (*Map, error) {
-	m, err := read(&disk{ctx: ctx, r: r, size: size})
+	m, err := read(&disk{ended: func() error { return context.Cause(ctx) }, r: r, size: size})
 	if o := odd(""); errors.As(err, &o) {
 		return &Map{reason: string(o)}, nil
 	}

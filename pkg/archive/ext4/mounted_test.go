@@ -156,7 +156,7 @@ func writeAndCut(t *testing.T, image, folder string, cuts int) []cut {
 // its journal, every file is as without this, what was synced is there, and e2fsck finds nothing.
 func TestRead_MountedAndWrittenTo_NothingIsLost(t *testing.T) {
 	if os.Getenv(required) == "" {
-		t.Skip("it mounts file systems; make test-ext4 runs it")
+		t.Skip("it mounts file systems; make test-archive runs it")
 	}
 	if _, err := os.Stat("/dev/loop-control"); err != nil || os.Geteuid() != 0 {
 		t.Skip("only root, and with loop devices, can mount an image")

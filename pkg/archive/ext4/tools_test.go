@@ -18,7 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/ext4"
 )
 
-// required is the variable by which make test-ext4 says that it has installed all tools.
+// required is the variable by which make test-archive says that it has installed all tools.
 const required = "TISNAP_TEST_EXT4"
 
 // tool runs one of e2fsprogs' programs, and skips the test if it is not installed.
@@ -41,7 +41,7 @@ func command(t *testing.T, name string, args ...string) *exec.Cmd {
 	if os.Getenv(required) != "" {
 		t.Fatalf("%s is not installed", name)
 	}
-	t.Skipf("%s is not installed; make test-ext4 installs it", name)
+	t.Skipf("%s is not installed; make test-archive installs it", name)
 	return nil
 }
 

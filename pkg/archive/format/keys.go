@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
 const (
@@ -54,7 +55,7 @@ func (k *Keyring) Rotated() (*Keyring, error) {
 func (k *Keyring) Repository() RepositoryID { return k.id }
 
 // Generation is that of what is written now.
-func (k *Keyring) Generation() uint32 { return uint32(len(k.masters) - 1) } //nolint:gosec // at most 1024
+func (k *Keyring) Generation() uint32 { return saturate.To[uint32](len(k.masters) - 1) }
 
 // String shows no key.
 func (k *Keyring) String() string { return "keyring of " + k.id.String() }

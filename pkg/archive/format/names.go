@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
 // The repository's object that is read first, and the prefixes of the others.
@@ -49,7 +50,7 @@ func NewPackNames() (s PackNames) {
 
 // At is the sequence's name with this number.
 func (s PackNames) At(n int) PackName {
-	sum := sha256.Sum256(binary.BigEndian.AppendUint64(s[:], uint64(n))) //nolint:gosec // counts from 0
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64(s[:], saturate.To[uint64](n)))
 	return PackName(sum[:len(PackName{})])
 }
 

@@ -97,6 +97,9 @@ func (k *Keyring) Pack(ref PackRef) (*Pack, error) {
 	return &Pack{ref: ref, aead: aead, idKey: idKey}, err
 }
 
+// Name is the pack's.
+func (p *Pack) Name() PackName { return p.ref.Name }
+
 // bind is the data that is authenticated with a block. Its nonce binds the position, and its key the pack.
 func (p *Pack) bind(b Block) []byte {
 	aad := mac(p.idKey, b.Digest[:])

@@ -7,7 +7,11 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/archive/codec"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/saturate"
 )
+
+// availableBuffer is a writer in memory that blocks are sealed in, as a bytes.Buffer is.
+type availableBuffer interface{ AvailableBuffer() []byte }
 
 // PackWriter writes one pack as a stream. It is for one goroutine.
 type PackWriter struct {
@@ -59,12 +63,15 @@ func (p *PackWriter) Add(from Origin, digest Digest, raw int, id codec.ID, packe
 		return Block{}, p.failed
 	}
 	b := Block{
-		Digest: digest, Codec: id, Raw: uint32(raw), Offset: uint32(p.at), //nolint:gosec // Full and check bound them
-		Length: uint32(len(packed) + tagSize), //nolint:gosec // check bounds it
+		Digest: digest, Codec: id, Raw: saturate.To[uint32](raw), Offset: saturate.To[uint32](p.at),
+		Length: saturate.To[uint32](len(packed) + tagSize),
 	}
 	if p.Full() || raw > codec.MaxBlock || len(packed) > codec.MaxBlock || b.check() != nil {
 		return Block{}, failure.New(failure.Usage, "add block", p.pack.ref.Name.Path(),
 			"a block of %d bytes, packed to %d, does not fit at %d", raw, len(packed), p.at)
+	}
+	if w, ok := p.w.(availableBuffer); ok {
+		p.buf = w.AvailableBuffer()
 	}
 	p.buf = p.pack.seal(p.buf[:0], b, packed)
 	if err := p.write(p.buf); err != nil {
@@ -83,7 +90,7 @@ func (p *PackWriter) Close() error {
 		return p.failed
 	}
 	sealed := p.pack.aead.Seal(nil, nonce(p.at), encodeTrailer(p.source, p.blocks), p.header)
-	out := binary.BigEndian.AppendUint32(sealed, uint32(len(sealed))) //nolint:gosec // MaxPackBlocks bounds it
+	out := binary.BigEndian.AppendUint32(sealed, saturate.To[uint32](len(sealed)))
 	if err := p.write(append(out, magic(kindEnd)...)); err != nil {
 		return err
 	}

@@ -38,6 +38,16 @@ type Place struct {
 // Segment is a part of a volume's map: up to SegmentBlocks places, in the volume's order.
 type Segment []Place
 
+// Saved is how many of its blocks are saved.
+func (s Segment) Saved() (n int64) {
+	for i := range s {
+		if s[i].State == Saved {
+			n++
+		}
+	}
+	return n
+}
+
 // Seal returns a segment's name and its object. Equal segments have equal names, under one key generation.
 func (s Segment) Seal(keys *Keyring) (SegmentName, []byte, error) {
 	plain, err := s.encode()

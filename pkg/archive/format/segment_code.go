@@ -5,6 +5,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/archive/codec"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
 // encode returns the segment in columns. Equal segments have equal encodings: packs are numbered by their first use.
@@ -22,7 +23,7 @@ func (s Segment) encode() ([]byte, error) {
 				p.State)
 		}
 		if run++; i+1 == len(s) || s[i+1].State != p.State {
-			runs = binary.AppendUvarint(runs, uint64(run)<<2|uint64(p.State)) //nolint:gosec // at most SegmentBlocks
+			runs = binary.AppendUvarint(runs, saturate.To[uint64](run)<<2|uint64(p.State))
 			run = 0
 		}
 		if p.State != Saved {
@@ -81,15 +82,15 @@ func decodeSegment(data []byte) (Segment, error) {
 		offsets[i] = r.signed()
 	}
 	for _, p := range saved {
-		p.Block.Length = uint32(r.unsigned(MaxSealed)) //nolint:gosec // bounded
+		p.Block.Length = saturate.To[uint32](r.unsigned(MaxSealed))
 	}
 	for i, p := range saved {
-		p.Block.Raw = uint32(codec.MaxBlock - r.unsigned(codec.MaxBlock)) //nolint:gosec // bounded
+		p.Block.Raw = codec.MaxBlock - saturate.To[uint32](r.unsigned(codec.MaxBlock))
 		at := ends[number[i]] + offsets[i]
 		if at < 0 || at > MaxPackSize {
 			return nil, r.end("offset %d", at)
 		}
-		p.Block.Offset = uint32(at) //nolint:gosec // bounded
+		p.Block.Offset = saturate.To[uint32](at)
 		ends[number[i]] = p.Block.end()
 	}
 	for i, c := range r.take(len(saved)) {
@@ -163,7 +164,7 @@ func (r *columns) states() (Segment, []*Place) {
 	var saved []*Place
 	for i := 0; i < len(s) && r.err == nil; {
 		v := r.unsigned(SegmentBlocks<<2 | 3)
-		run, state := int(v>>2), State(v&3) //nolint:gosec // bounded
+		run, state := saturate.To[int](v>>2), saturate.To[State](v&3)
 		if run == 0 || run > len(s)-i {
 			_ = r.end("a run of %d blocks at %d of %d", run, i, len(s))
 			break
@@ -180,10 +181,10 @@ func (r *columns) states() (Segment, []*Place) {
 
 // packs returns the table of the packs that blocks of this number are in.
 func (r *columns) packs(blocks int) []PackRef {
-	table := make([]PackRef, r.unsigned(uint64(blocks))) //nolint:gosec // at most SegmentBlocks
+	table := make([]PackRef, r.unsigned(saturate.To[uint64](blocks)))
 	for i := range table {
 		copy(table[i].Name[:], r.take(len(PackName{})))
-		table[i].Generation = uint32(r.unsigned(maxGenerations)) //nolint:gosec // bounded
+		table[i].Generation = saturate.To[uint32](r.unsigned(maxGenerations))
 	}
 	return table
 }

@@ -7,12 +7,13 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/archive/codec"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
 // encodeTrailer takes the source in JSON, of at most maxSource bytes.
 func encodeTrailer(source []byte, blocks []Entry) []byte {
 	out := make([]byte, 0, 2+len(source)+len(blocks)*recordSize+tagSize)
-	out = binary.BigEndian.AppendUint16(out, uint16(len(source))) //nolint:gosec // above
+	out = binary.BigEndian.AppendUint16(out, saturate.To[uint16](len(source)))
 	out = append(out, source...)
 	for _, b := range blocks {
 		out = append(out, b.Digest[:]...)
@@ -46,7 +47,7 @@ func decodeTrailer(data []byte, end int64) (Source, []Entry, error) {
 		b := Entry{
 			Block: Block{
 				Digest: Digest(r[:32]), Length: binary.BigEndian.Uint32(r[32:]), Raw: binary.BigEndian.Uint32(r[36:]),
-				Codec: codec.ID(r[40]), Offset: uint32(at), //nolint:gosec // check bounds it
+				Codec: codec.ID(r[40]), Offset: saturate.To[uint32](at),
 			},
 			Origin: Origin{Volume: binary.BigEndian.Uint16(r[41:]), Index: binary.BigEndian.Uint32(r[43:])},
 		}

@@ -1,7 +1,6 @@
 package repository
 
 import (
-	"bytes"
 	"context"
 	"sync"
 
@@ -33,7 +32,7 @@ type Packing struct {
 	PackOptions
 	repository *Repository
 
-	free    chan *bytes.Buffer
+	free    chan *buffer
 	uploads *errgroup.Group
 	ctx     context.Context //nolint:containedctx // ends with the first upload that fails, which every packer notices
 
@@ -47,9 +46,9 @@ type Packing struct {
 func (r *Repository) Pack(ctx context.Context, o PackOptions) *Packing {
 	p := &Packing{PackOptions: o, repository: r, early: map[int]bool{}}
 	p.uploads, p.ctx = errgroup.WithContext(ctx)
-	p.free = make(chan *bytes.Buffer, o.pending())
+	p.free = make(chan *buffer, o.pending())
 	for range cap(p.free) {
-		p.free <- &bytes.Buffer{}
+		p.free <- &buffer{}
 	}
 	return p
 }
@@ -85,14 +84,14 @@ func (p *Packing) done(number int) (below int) {
 func (p *Packing) Wait() error { return p.uploads.Wait() }
 
 // upload writes a closed pack in the background, and frees its buffer.
-func (p *Packing) upload(number int, pack *bytes.Buffer) {
+func (p *Packing) upload(number int, pack *buffer) {
 	p.uploads.Go(func() error {
 		defer func() { p.free <- pack }()
-		if err := p.repository.PutPack(p.ctx, p.Names.At(number), pack.Bytes()); err != nil {
+		if err := p.repository.PutPack(p.ctx, p.Names.At(number), pack.data); err != nil {
 			return err
 		}
 		if below := p.done(number); p.Stored != nil {
-			p.Stored(below, int64(pack.Len()))
+			p.Stored(below, int64(len(pack.data)))
 		}
 		return nil
 	})
@@ -103,8 +102,8 @@ func (p *Packing) upload(number int, pack *bytes.Buffer) {
 type Packer struct {
 	packing *Packing
 	encoder *codec.Encoder
-	number  int           // of the current pack
-	pack    *bytes.Buffer // nil between two packs
+	number  int     // of the current pack
+	pack    *buffer // nil between two packs
 	writer  *format.PackWriter
 }
 
@@ -154,8 +153,7 @@ func (p *Packer) begin() (err error) {
 	case <-p.packing.ctx.Done():
 		return failure.Annotate(context.Cause(p.packing.ctx), "write pack", "")
 	}
-	p.pack.Reset()
-	p.pack.Grow(int(p.packing.repository.settings.PackSize) + format.MaxSealed)
+	p.pack.reset(int(p.packing.repository.settings.PackSize) + format.MaxSealed)
 	p.number = p.packing.next()
 	p.writer, err = format.NewPackWriter(p.pack, p.packing.repository.keys, p.packing.Source,
 		p.packing.Names.At(p.number))

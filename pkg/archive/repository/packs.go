@@ -24,17 +24,17 @@ func (r *Repository) Packs(ctx context.Context) (map[format.PackName]int64, erro
 
 // Contents reads what a pack of this size says of itself, in three requests.
 func (r *Repository) Contents(ctx context.Context, name format.PackName, size int64) (format.Contents, error) {
-	return format.ReadPack(rangeReader{ctx, r, name.Path()}, size, r.keys, name)
+	return format.ReadPack(readerAt(func(p []byte, at int64) error {
+		return r.store.GetRange(ctx, name.Path(), at, p)
+	}), size, r.keys, name)
 }
 
-// rangeReader reads an object as format wants it.
-type rangeReader struct {
-	ctx        context.Context //nolint:containedctx // of one call
-	repository *Repository
-	key        string
-}
+// readerAt reads a whole range of an object, or fails.
+type readerAt func(p []byte, at int64) error
 
-func (r rangeReader) ReadAt(p []byte, at int64) (int, error) {
-	data, err := r.repository.store.GetRange(r.ctx, r.key, at, int64(len(p)))
-	return copy(p, data), err
+func (r readerAt) ReadAt(p []byte, at int64) (int, error) {
+	if err := r(p, at); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }

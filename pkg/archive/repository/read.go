@@ -3,7 +3,6 @@ package repository
 import (
 	"context"
 
-	"github.com/tisnap/tisnap/pkg/archive/codec"
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/parallel"
@@ -75,7 +74,12 @@ func (r *Repository) readSpan(ctx context.Context, s format.Segment, at span, us
 	if err != nil {
 		return eachOf(ctx, s, at, use, err)
 	}
-	bytes, err := r.store.GetRange(ctx, at.pack.Name.Path(), at.from, at.to-at.from)
+	reader, err := r.reader(int(at.to - at.from))
+	if err != nil {
+		return err
+	}
+	defer r.readers.Put(reader)
+	err = r.store.GetRange(ctx, at.pack.Name.Path(), at.from, reader.sealed)
 	switch {
 	case failure.Is(err, failure.NotFound) && failure.HintOf(err) == "": // with one, it is about the storage
 		err = failure.New(failure.Corrupt, "read pack", at.pack.Name.String(), "it is missing")
@@ -87,27 +91,12 @@ func (r *Repository) readSpan(ctx context.Context, s format.Segment, at span, us
 	case err != nil:
 		return failure.Annotate(err, "read pack", at.pack.Name.String())
 	}
-	decoder, err := codec.NewDecoder()
-	if err != nil {
-		return err
-	}
-	var packed []byte
-	block := make([]byte, codec.MaxBlock)
 	for i := at.first; i <= at.last; i++ {
 		if s[i].State != format.Saved {
 			continue
 		}
-		b := s[i].Block
-		sealed := bytes[int64(b.Offset)-at.from:][:b.Length]
-		var lost error
-		if packed, lost = pack.Open(packed[:0], b, sealed); lost == nil {
-			lost = failure.Annotate(decoder.Decode(block[:b.Raw], b.Codec, packed), "read pack", at.pack.Name.String())
-		}
-		given := block[:b.Raw]
-		if lost != nil {
-			given = nil
-		}
-		if err := use(ctx, i, given, lost); err != nil {
+		block, lost := reader.open(pack, s[i].Block, at.from)
+		if err := use(ctx, i, block, lost); err != nil {
 			return err
 		}
 	}

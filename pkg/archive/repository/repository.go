@@ -3,6 +3,7 @@ package repository
 import (
 	"context"
 	"strings"
+	"sync"
 
 	"filippo.io/age"
 
@@ -19,6 +20,7 @@ type Repository struct {
 	store    objstore.Store
 	keys     *format.Keyring
 	settings format.Settings
+	readers  sync.Pool // of *reader
 }
 
 // Init creates a repository whose newest key the slots have. The storage must honour conditional writes, which the

@@ -37,11 +37,11 @@ type counted struct {
 	ranges []int64
 }
 
-func (c *counted) GetRange(ctx context.Context, key string, offset, length int64) ([]byte, error) {
+func (c *counted) GetRange(ctx context.Context, key string, offset int64, into []byte) error {
 	c.mu.Lock()
-	c.ranges = append(c.ranges, length)
+	c.ranges = append(c.ranges, int64(len(into)))
 	c.mu.Unlock()
-	return c.Memory.GetRange(ctx, key, offset, length)
+	return c.Memory.GetRange(ctx, key, offset, into)
 }
 
 func newLab(t *testing.T) *lab {

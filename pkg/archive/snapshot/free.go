@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"io"
+	"iter"
 	"math"
 
 	"github.com/tisnap/tisnap/pkg/archive/ext4"
@@ -20,7 +21,10 @@ func Free(ctx context.Context, e ebsdirect.Source, id cluster.SnapshotID) (*ext4
 	if err != nil {
 		return nil, err
 	}
-	return ext4.Read(ctx, &reader{ctx: ctx, ebs: e, id: id}, gib<<30)
+	return ext4.Read(ctx, &reader{
+		read:   func(b ebsdirect.Block, into []byte) (ebsdirect.Sum, error) { return e.Read(ctx, b, into) },
+		blocks: func(from int64) iter.Seq2[ebsdirect.Block, error] { return e.Blocks(ctx, id, from) },
+	}, gib<<30)
 }
 
 // cached is how many blocks a reader keeps.
@@ -31,9 +35,8 @@ const ahead = 4096
 
 // reader reads any bytes of a snapshot. It is for one goroutine.
 type reader struct {
-	ctx    context.Context //nolint:containedctx // of one call of Free
-	ebs    ebsdirect.Source
-	id     cluster.SnapshotID
+	read   func(b ebsdirect.Block, into []byte) (ebsdirect.Sum, error)
+	blocks func(from int64) iter.Seq2[ebsdirect.Block, error]
 	listed map[int64]ebsdirect.Block // the blocks with data in [from, to)
 	from   int64
 	to     int64
@@ -83,7 +86,7 @@ func (r *reader) block(index int64) ([]byte, error) {
 	c := content{index: index}
 	if b, ok := r.listed[index]; ok {
 		c.data = make([]byte, volume.BlockSize)
-		if _, err := r.ebs.Read(r.ctx, b, c.data); err != nil {
+		if _, err := r.read(b, c.data); err != nil {
 			return nil, err
 		}
 	}
@@ -94,7 +97,7 @@ func (r *reader) block(index int64) ([]byte, error) {
 // list lists the blocks from one on.
 func (r *reader) list(from int64) error {
 	r.listed, r.from, r.to = map[int64]ebsdirect.Block{}, from, from
-	for b, err := range r.ebs.Blocks(r.ctx, r.id, from) {
+	for b, err := range r.blocks(from) {
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,10 @@ package snapshot_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"math/rand/v2"
 	"os"
 	"testing"
 
@@ -11,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/ext4"
 	"github.com/tisnap/tisnap/pkg/archive/snapshot"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebsdirect"
 	"github.com/tisnap/tisnap/pkg/failure"
 )
@@ -59,4 +64,31 @@ func TestFree_NoFileSystem_NothingIsFree(t *testing.T) {
 	_, err = snapshot.Free(t.Context(), a, "snap-none")
 	require.True(t, failure.Is(err, failure.NotFound), "%v", err)
 	require.Equal(t, ebsdirect.BlockSize, ext4.BlockSize)
+}
+
+// broken ends each list of blocks by an error after its first one.
+type broken struct{ *ebsdirect.Client }
+
+var errBroken = errors.New("broken")
+
+func (b broken) Blocks(
+	ctx context.Context, id cluster.SnapshotID, from int64,
+) iter.Seq2[ebsdirect.Block, error] {
+	return func(yield func(ebsdirect.Block, error) bool) {
+		for block, err := range b.Client.Blocks(ctx, id, from) {
+			if yield(block, err) {
+				yield(ebsdirect.Block{}, errBroken)
+			}
+			return
+		}
+	}
+}
+
+// Blocks behind a list that broke off are not taken for zeros, by which a bitmap's would be free.
+func TestFree_ListBreaksOff_IsTheError(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	a.write(t, rand.NewChaCha8([32]byte{}), 0, 1)
+	_, err := snapshot.Free(t.Context(), broken{a.Client}, a.cut(t))
+	require.ErrorIs(t, err, errBroken)
 }

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"bytes"
 	"context"
+	"errors"
 
 	"golang.org/x/sync/errgroup"
 
@@ -16,7 +17,7 @@ import (
 )
 
 // puts is how many blocks of one snapshot are on their way at the same time: 32 MiB, and with answers within 60 ms the
-// 1,000 blocks a second that EBS takes.
+// 1,000 blocks per second that EBS takes.
 const puts = 64
 
 // Describer reads how snapshots stand.
@@ -24,15 +25,33 @@ type Describer interface {
 	DescribeSnapshots(ctx context.Context, ids []cluster.SnapshotID) ([]ebs.Snapshot, error)
 }
 
-// Restore makes a snapshot of an archived volume by this description, whose token makes it repeatable: after a kill at
-// any point the same call finishes the same snapshot. EBS has then accepted all blocks by their number and checksum,
-// and completes the snapshot some time later. reads is that of volume.Restore; wrote is called concurrently with
-// numbers of bytes that were put.
+// ErrAbandoned is of a snapshot that EBS gave up, since it got no block for too long: only another one helps, by
+// another token.
+var ErrAbandoned = errors.New("it is in state error, as a snapshot is that got no block for too long")
+
+// Task is a snapshot to make of an archived volume.
+type Task struct {
+	Volume format.Volume
+	// Snapshot describes it. Its token makes Restore repeatable.
+	Snapshot ebsdirect.NewSnapshot
+	// Put returns how many of the volume's segments an earlier process is known to have put on the snapshot; nil is
+	// none.
+	Put func(cluster.SnapshotID) int
+	// HasPut is called when all blocks of one more segment are on it, n in all; nil is not.
+	HasPut func(id cluster.SnapshotID, n int)
+	// Reads is that of volume.Restore.
+	Reads int
+	// Wrote is called concurrently with numbers of bytes that were put.
+	Wrote func(bytes int64)
+}
+
+// Restore makes the snapshot of an archived volume: after a kill at any point the same call finishes the same snapshot.
+// EBS has then accepted all blocks by their number and checksum, and completes the snapshot some time later. An
+// abandoned snapshot is ErrAbandoned.
 func Restore(
-	ctx context.Context, e ebsdirect.Target, ec2 Describer, r *repository.Repository, v format.Volume,
-	want ebsdirect.NewSnapshot, reads int, wrote func(bytes int64),
+	ctx context.Context, e ebsdirect.Target, ec2 Describer, r *repository.Repository, task Task,
 ) (cluster.SnapshotID, error) {
-	target, err := Start(ctx, e, v, want)
+	target, err := Start(ctx, e, task.Volume, task.Snapshot)
 	if err != nil {
 		return "", err
 	}
@@ -43,20 +62,19 @@ func Restore(
 	for _, s := range found {
 		switch s.State {
 		case ebs.SnapshotCompleted:
-			wrote(v.Counts.Saved * volume.BlockSize)
+			task.Wrote(task.Volume.Counts.Saved * volume.BlockSize)
 			return target.ID, nil // EBS completes nothing whose checksum is another
 		case ebs.SnapshotError:
-			return target.ID, failure.New(failure.Conflict, "write snapshot", string(target.ID),
-				"it is in state error, as a snapshot is that got no block for too long").
+			return target.ID, failure.New(failure.Conflict, "write snapshot", string(target.ID), "%w", ErrAbandoned).
 				WithHint("delete it, and restore by another --run-id")
 		}
 	}
-	refused := write(ctx, r, v, target, reads, wrote)
+	refused := write(ctx, r, task, target)
 	if refused != nil && !failure.Is(refused, failure.Usage) && !failure.Is(refused, failure.Conflict) {
 		return target.ID, refused
 	}
 	// A snapshot that takes no blocks may be one that an earlier process has completed; then EBS agrees.
-	if err := target.Complete(ctx, v); err != nil {
+	if err := target.Complete(ctx, task.Volume); err != nil {
 		if refused != nil {
 			return target.ID, refused
 		}
@@ -65,14 +83,38 @@ func Restore(
 	return target.ID, nil
 }
 
-// write puts all blocks, many at a time.
-func write(
-	ctx context.Context, r *repository.Repository, v format.Volume, target *Target, reads int, wrote func(bytes int64),
-) error {
-	group, putting := errgroup.WithContext(ctx)
-	group.SetLimit(puts)
-	err := volume.Restore(putting, r, v, &writer{target, group, putting, wrote}, reads)
-	if failed := group.Wait(); failed != nil {
+// write puts all blocks that may be missing, many at a time.
+func write(ctx context.Context, r *repository.Repository, task Task, target *Target) error {
+	putting, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w := &writer{ended: func() error { return context.Cause(putting) }}
+	w.put = func(index int64, block []byte, digest format.Digest) error {
+		err := target.Write(putting, index, block, digest)
+		if err != nil {
+			cancel(err)
+			return err
+		}
+		task.Wrote(int64(len(block)))
+		return nil
+	}
+	w.group.SetLimit(puts)
+	segments := volume.Segments{
+		Skipped: func(blocks int64) { task.Wrote(blocks * volume.BlockSize) },
+		Written: func(n int) error {
+			if err := w.group.Wait(); err != nil {
+				return err
+			}
+			if task.HasPut != nil {
+				task.HasPut(target.ID, n)
+			}
+			return nil
+		},
+	}
+	if task.Put != nil {
+		segments.Skip = task.Put(target.ID)
+	}
+	err := volume.RestoreFrom(putting, r, task.Volume, w, task.Reads, segments)
+	if failed := w.group.Wait(); failed != nil {
 		return failed // which ended the reading, too
 	}
 	return err
@@ -80,23 +122,16 @@ func write(
 
 // writer puts each block in a goroutine of its own, as soon as there is room.
 type writer struct {
-	target *Target
-	group  *errgroup.Group
-	ctx    context.Context //nolint:containedctx // ends with the first block that fails
-	wrote  func(bytes int64)
+	group errgroup.Group
+	put   func(index int64, block []byte, digest format.Digest) error
+	ended func() error // why no more blocks are put, or nil: the first that failed ends it
 }
 
 func (w *writer) Write(_ context.Context, index int64, block []byte, digest format.Digest) error {
-	if w.ctx.Err() != nil {
-		return context.Cause(w.ctx)
+	if err := w.ended(); err != nil {
+		return err
 	}
 	own := bytes.Clone(block) // it is valid until Write returns
-	w.group.Go(func() error {
-		if err := w.target.Write(w.ctx, index, own, digest); err != nil {
-			return err
-		}
-		w.wrote(int64(len(own)))
-		return nil
-	})
+	w.group.Go(func() error { return w.put(index, own, digest) })
 	return nil
 }

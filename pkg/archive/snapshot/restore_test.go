@@ -45,8 +45,9 @@ func (a *account) make(
 ) (cluster.SnapshotID, int64, error) {
 	t.Helper()
 	var wrote atomic.Int64
-	id, err := snapshot.Restore(t.Context(), e, a.ec2, r, v, ebsdirect.NewSnapshot{Token: token}, 2,
-		func(n int64) { wrote.Add(n) })
+	id, err := snapshot.Restore(t.Context(), e, a.ec2, r, snapshot.Task{
+		Volume: v, Snapshot: ebsdirect.NewSnapshot{Token: token}, Reads: 2, Wrote: func(n int64) { wrote.Add(n) },
+	})
 	return id, wrote.Load(), err
 }
 
@@ -93,4 +94,39 @@ func TestRestore_DamagedBlock_CompletesNothing(t *testing.T) {
 	found, _, ok := a.server.Snapshot(id)
 	require.True(t, ok)
 	require.NotEqual(t, "completed", string(found.State))
+}
+
+// A segment that is known to be on the snapshot is not read and not put again, and EBS agrees that nothing is missing.
+func TestRestore_SegmentIsPut_NothingIsPutAgain(t *testing.T) {
+	t.Parallel()
+	a, r := newAccount(t), newRepository(t)
+	a.write(t, rand.NewChaCha8([32]byte{}), 0, 1, 2, 1000)
+	cut := a.cut(t)
+	v, _ := a.archive(t, r, cut, nothing, format.Volume{})
+	put := map[cluster.SnapshotID]int{}
+	var wrote atomic.Int64
+	task := snapshot.Task{
+		Volume: v, Snapshot: ebsdirect.NewSnapshot{Token: "t"}, Reads: 2,
+		Put:    func(id cluster.SnapshotID) int { return put[id] },
+		HasPut: func(id cluster.SnapshotID, n int) { put[id] = n },
+		Wrote:  func(n int64) { wrote.Add(n) },
+	}
+	dying := &killed{Client: a.Client}
+	dying.puts.Store(4)
+	_, err := snapshot.Restore(t.Context(), dying, a.ec2, r, task)
+	require.ErrorIs(t, err, errKilled, "before the completion")
+	puts := a.Stats().Puts
+	wrote.Store(0)
+	id, err := snapshot.Restore(t.Context(), a, a.ec2, r, task)
+	require.NoError(t, err)
+	require.Equal(t, map[cluster.SnapshotID]int{id: 1}, put)
+	require.Equal(t, puts, a.Stats().Puts)
+	require.EqualValues(t, 4<<19, wrote.Load(), "progress counts them")
+	a.completed(t, id)
+	requireEqual(t, a.content(t, cut), a.content(t, id))
+
+	// What is only thought to be there is noticed.
+	task.Snapshot.Token, task.Put = "another", func(cluster.SnapshotID) int { return 1 }
+	_, err = snapshot.Restore(t.Context(), a, a.ec2, r, task)
+	require.Error(t, err)
 }

@@ -27,6 +27,9 @@ func Open(ctx context.Context, e ebsdirect.Source, id, base cluster.SnapshotID) 
 // Size implements volume.Source.
 func (s *Source) Size() int64 { return s.size }
 
+// Whole is all of the snapshot, also if the source is a difference.
+func (s *Source) Whole() *Source { return &Source{ebs: s.ebs, id: s.id, size: s.size} }
+
 // Blocks implements volume.Source.
 func (s *Source) Blocks(ctx context.Context, from, to int64) iter.Seq2[volume.Block, error] {
 	listed := s.ebs.Blocks(ctx, s.id, from)

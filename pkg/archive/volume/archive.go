@@ -20,6 +20,9 @@ type Stats struct {
 	Repeated  int64 `json:"repeated,omitempty"`  // read, and packed earlier in this run
 	Packed    int64 `json:"packed,omitempty"`
 	Free      int64 `json:"free,omitempty"` // not read: the file system does not use them
+	// Audited are read although they are free, and AuditedData those of them that are not zeros.
+	Audited     int64 `json:"audited,omitempty"`
+	AuditedData int64 `json:"auditedData,omitempty"`
 }
 
 // Add adds other blocks.
@@ -30,6 +33,8 @@ func (s *Stats) Add(o Stats) {
 	s.Repeated += o.Repeated
 	s.Packed += o.Packed
 	s.Free += o.Free
+	s.Audited += o.Audited
+	s.AuditedData += o.AuditedData
 }
 
 // Base is a volume's map in an earlier archive.
@@ -84,8 +89,12 @@ type Task struct {
 	Source Source
 	Number uint16 // of the volume in the packing's source
 	Base   Base
-	// Free reports blocks that the file system does not use: they are not read.
-	Free func(index int64) bool
+	// Free reports blocks that the file system does not use: they are not read. With Audit they are, and are counted.
+	Free  func(index int64) bool
+	Audit bool
+	// Whole is the volume of a differential Source: blocks that were left out of the base as free, and may not be left
+	// out now, are read from it, whether or not they changed. Without it they are a Usage error.
+	Whole Source
 	// Segments begin the map, and Packed reports further blocks that are in packs, both of an earlier process of the
 	// run: their blocks are not read.
 	Segments []format.SegmentName
@@ -129,8 +138,9 @@ func (a *Archiver) Archive(ctx context.Context, task Task) (v format.Volume, sta
 func (a *Archiver) segment(
 	ctx context.Context, task *Task, k int, stats *Stats,
 ) (name format.SegmentName, places format.Segment, err error) {
-	w, err := a.newSegment(ctx, task, k)
+	w, err := newSegment(ctx, a.repository, task, k)
 	if err == nil {
+		w.Archiver = a
 		err = w.run(ctx)
 	}
 	if err == nil {
@@ -144,6 +154,28 @@ func (a *Archiver) segment(
 		task.Wrote(name, w.stats)
 	}
 	return name, w.places, nil
+}
+
+// Count returns how many blocks Archive would read, and leave out as free, if it had no Segments and Packed.
+func Count(ctx context.Context, r *repository.Repository, task Task) (stats Stats, err error) {
+	if !task.Base.Differential {
+		task.Base = Base{} // whose maps need not be read
+	}
+	task.Segments, task.Packed, task.Progress = nil, nil, nil
+	for k := range segments(task.Source.Size()) {
+		w, err := newSegment(ctx, r, &task, k)
+		if err == nil {
+			err = w.list(ctx, func(chunk []Block) error {
+				stats.Read += int64(len(chunk))
+				return nil
+			})
+		}
+		if err != nil {
+			return stats, err
+		}
+		stats.Add(w.stats)
+	}
+	return stats, nil
 }
 
 // segments is how many segments the map of a volume of this size has.

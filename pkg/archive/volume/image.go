@@ -48,6 +48,9 @@ func (m *Image) Clear(_ context.Context, index, size int64) error {
 	return failure.Wrap(err, failure.Unknown, "write block", "")
 }
 
+// zeroDigest is the SHA-256 of a block of zeros.
+var zeroDigest = format.Digest(sha256.Sum256(zeros))
+
 type imageBlock struct {
 	image *Image
 	index int64
@@ -63,6 +66,9 @@ func (b imageBlock) Read(ctx context.Context, into []byte) (format.Digest, error
 	}
 	if n, err := b.image.From.ReadAt(into, b.index*BlockSize); n < len(into) {
 		return format.Digest{}, failure.Wrap(err, failure.Unknown, "read block", "")
+	}
+	if len(into) == BlockSize && IsZero(into) {
+		return zeroDigest, nil
 	}
 	return sha256.Sum256(into), nil
 }

@@ -24,30 +24,66 @@ type Clearer interface {
 // ranges of packs at the same time, each in up to 10 MiB of memory. Blocks that are not what was archived are not
 // written: at the end of their segment the error, which is Corrupt, names them all.
 func Restore(ctx context.Context, r *repository.Repository, v format.Volume, target Target, reads int) error {
+	return RestoreFrom(ctx, r, v, target, reads, Segments{})
+}
+
+// Segments is how a Restore goes through a volume's segments, in order.
+type Segments struct {
+	// Skip is how many the target already has.
+	Skip int
+	// Skipped is called with the number of saved blocks of each of these; nil is not.
+	Skipped func(blocks int64)
+	// Written is called when all blocks of one more were written; n is how many the target has. nil is not.
+	Written func(n int) error
+}
+
+// RestoreFrom is Restore, segment by segment.
+func RestoreFrom(
+	ctx context.Context, r *repository.Repository, v format.Volume, target Target, reads int, segments Segments,
+) error {
+	n := 0
 	for part, err := range Parts(ctx, r, v) {
 		if err != nil {
 			return failure.Annotate(err, "restore volume", v.Role)
 		}
-		if err := clearUnsaved(ctx, v, part, target); err != nil {
-			return err
-		}
-		var bad lost
-		err := r.ReadBlocks(ctx, part.Places, reads, func(ctx context.Context, i int, block []byte, lost error) error {
-			index := part.First + int64(i)
-			if lost = fits(v, index, block, lost); lost != nil {
-				bad.add(index, part.Places[i].Pack.Name, lost)
-				return nil
+		if n++; n <= segments.Skip {
+			if segments.Skipped != nil {
+				segments.Skipped(part.Places.Saved())
 			}
-			return target.Write(ctx, index, block, part.Places[i].Block.Digest)
-		})
-		if err != nil {
+			continue
+		}
+		if err := restorePart(ctx, r, v, part, target, reads); err != nil {
 			return err
 		}
-		if err := failed("restore volume", v, bad.ranges()); err != nil {
+		if segments.Written == nil {
+			continue
+		}
+		if err := segments.Written(n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func restorePart(
+	ctx context.Context, r *repository.Repository, v format.Volume, part Part, target Target, reads int,
+) error {
+	if err := clearUnsaved(ctx, v, part, target); err != nil {
+		return err
+	}
+	var bad lost
+	err := r.ReadBlocks(ctx, part.Places, reads, func(ctx context.Context, i int, block []byte, lost error) error {
+		index := part.First + int64(i)
+		if lost = fits(v, index, block, lost); lost != nil {
+			bad.add(index, part.Places[i].Pack.Name, lost)
+			return nil
+		}
+		return target.Write(ctx, index, block, part.Places[i].Block.Digest)
+	})
+	if err != nil {
+		return err
+	}
+	return failed("restore volume", v, bad.ranges())
 }
 
 func clearUnsaved(ctx context.Context, v format.Volume, part Part, target Target) error {

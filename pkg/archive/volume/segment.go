@@ -11,47 +11,69 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
 // IsZero reports whether a block is all zeros.
 func IsZero(raw []byte) bool { return bytes.Equal(raw, zeros[:len(raw)]) }
 
 // zeros is a block of zeros.
-var zeros = make([]byte, BlockSize) //nolint:gochecknoglobals // never written
+var zeros = make([]byte, BlockSize)
 
 // segmentWork archives one segment of a volume.
 type segmentWork struct {
 	*Archiver
 	*Task
-	first  int64          // the volume's block with which the segment begins
-	base   format.Segment // nil without one
-	places format.Segment
+	first   int64          // the volume's block with which the segment begins
+	base    format.Segment // nil without one
+	places  format.Segment
+	leftOut map[int64]bool // blocks that a differential base left out as free, and this archive must not
 
 	mu    sync.Mutex // guards stats
 	stats Stats
 }
 
 // newSegment prepares segment k of a volume: it begins as it is in a differential base, and empty otherwise.
-func (a *Archiver) newSegment(ctx context.Context, task *Task, k int) (*segmentWork, error) {
-	w := &segmentWork{Archiver: a, Task: task, first: int64(k) * format.SegmentBlocks}
+func newSegment(ctx context.Context, r *repository.Repository, task *Task, k int) (*segmentWork, error) {
+	w := &segmentWork{Task: task, first: int64(k) * format.SegmentBlocks}
 	w.places = make(format.Segment, min(format.SegmentBlocks, format.Blocks(task.Source.Size())-w.first))
 	base := task.Base
 	if k >= len(base.Segments) {
 		return w, nil
 	}
 	var err error
-	if w.base, err = a.repository.Segment(ctx, base.Segments[k]); err != nil {
+	if w.base, err = r.Segment(ctx, base.Segments[k]); err != nil {
 		return nil, err
 	}
 	if len(w.base) > len(w.places) {
 		return nil, failure.New(failure.Usage, "archive volume", "", "segment %d of its base has %d blocks, its own %d",
 			k, len(w.base), len(w.places))
 	}
-	if base.Differential {
-		copy(w.places, w.base)
+	if !base.Differential {
+		return w, nil
+	}
+	copy(w.places, w.base)
+	for i := range w.base {
+		if index := w.first + int64(i); w.base[i].State == format.Free && !w.skips(index) {
+			if w.leftOut == nil {
+				w.leftOut = map[int64]bool{}
+			}
+			w.leftOut[index] = true
+			w.places[i] = format.Place{} // unless it is read
+		}
+	}
+	if w.leftOut != nil && w.Whole == nil {
+		return nil, failure.New(failure.Usage, "archive volume", "",
+			"its base left out %d blocks of segment %d that it needs, and only changes are listed", len(w.leftOut), k)
 	}
 	return w, nil
 }
+
+// skips reports whether a block is not read since it is free.
+func (w *segmentWork) skips(index int64) bool { return !w.Audit && w.Free != nil && w.Free(index) }
+
+// audited reports whether a block is read although it is free.
+func (w *segmentWork) audited(index int64) bool { return w.Audit && w.Free != nil && w.Free(index) }
 
 // run archives the segment's blocks, chunk by chunk.
 func (w *segmentWork) run(ctx context.Context) error {
@@ -75,7 +97,7 @@ func (w *segmentWork) run(ctx context.Context) error {
 func (w *segmentWork) list(ctx context.Context, do func(chunk []Block) error) error {
 	var chunk []Block
 	next := w.first
-	for b, err := range w.Source.Blocks(ctx, w.first, w.first+int64(len(w.places))) {
+	for b, err := range w.listed(ctx) {
 		if err != nil {
 			return failure.Annotate(err, "list blocks", "")
 		}
@@ -86,12 +108,12 @@ func (w *segmentWork) list(ctx context.Context, do func(chunk []Block) error) er
 		}
 		next = index + 1
 		switch {
-		case w.Free != nil && w.Free(index):
-			w.places[index-w.first] = format.Place{State: format.Free}
-			w.note(Stats{Free: 1})
-			continue
 		case b.Absent():
 			w.places[index-w.first] = format.Place{State: format.Absent}
+			continue
+		case w.skips(index):
+			w.places[index-w.first] = format.Place{State: format.Free}
+			w.note(Stats{Free: 1})
 			continue
 		case w.packed(index):
 			continue
@@ -118,7 +140,9 @@ func (w *segmentWork) packed(index int64) bool {
 	if ok {
 		w.places[index-w.first] = place
 		w.recent.add(place)
-		w.note(Stats{Read: 1, Packed: 1})
+		stats := Stats{Read: 1, Packed: 1}
+		w.audit(index, false, &stats)
+		w.note(stats)
 	}
 	return ok
 }
@@ -165,7 +189,7 @@ func (w *segmentWork) pack(ctx context.Context, chunk []Block, digests []format.
 				return context.Cause(ctx)
 			}
 		}
-		from := format.Origin{Volume: w.Number, Index: uint32(b.Index())} //nolint:gosec // a volume has at most 64 TiB
+		from := format.Origin{Volume: w.Number, Index: saturate.To[uint32](b.Index())}
 		place, err := packer.Add(from, digests[i], raws[i])
 		if err != nil {
 			return err
@@ -180,8 +204,9 @@ func (w *segmentWork) pack(ctx context.Context, chunk []Block, digests []format.
 
 // known reports whether a block need not be packed, and notes where it is then.
 func (w *segmentWork) known(index int64, digest format.Digest, raw []byte, stats *Stats) bool {
-	at := index - w.first
-	if IsZero(raw) {
+	at, zero := index-w.first, IsZero(raw)
+	w.audit(index, zero, stats)
+	if zero {
 		w.places[at] = format.Place{State: format.Zero}
 		stats.Zero++
 		return true
@@ -197,6 +222,17 @@ func (w *segmentWork) known(index int64, digest format.Digest, raw []byte, stats
 		return true
 	}
 	return false
+}
+
+// audit counts a block that is read although it is free.
+func (w *segmentWork) audit(index int64, zero bool, stats *Stats) {
+	if !w.audited(index) {
+		return
+	}
+	stats.Audited++
+	if !zero {
+		stats.AuditedData++
+	}
 }
 
 // isBlock reports whether a place has a block of this digest and length.

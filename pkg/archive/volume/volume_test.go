@@ -43,14 +43,25 @@ func (l *lab) archive(
 	t *testing.T, src volume.Source, base volume.Base, free func(int64) bool,
 ) (format.Volume, volume.Stats, error) {
 	t.Helper()
+	return l.do(t, volume.Task{Source: src, Base: base, Free: free})
+}
+
+// do archives one volume, as Count says.
+func (l *lab) do(t *testing.T, task volume.Task) (format.Volume, volume.Stats, error) {
+	t.Helper()
 	packing := l.Pack(t.Context(), repository.PackOptions{
 		Names: format.NewPackNames(), Level: codec.ZstdFastest, Packers: 2, Uploads: 2,
 	})
 	a, err := volume.NewArchiver(l.Repository, packing, 2, 4)
 	require.NoError(t, err)
-	v, stats, err := a.Archive(t.Context(), volume.Task{Source: src, Base: base, Free: free})
+	v, stats, err := a.Archive(t.Context(), task)
 	require.NoError(t, a.Flush())
 	require.NoError(t, packing.Wait())
+	if err == nil {
+		counted, err := volume.Count(t.Context(), l.Repository, task)
+		require.NoError(t, err)
+		require.Equal(t, volume.Stats{Read: stats.Read, Free: stats.Free}, counted)
+	}
 	return v, stats, err
 }
 

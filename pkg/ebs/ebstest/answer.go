@@ -192,13 +192,20 @@ func tagsXML(tags map[string]string) []tagXML {
 	return out
 }
 
+func (p *snapshot) tier() string {
+	if p.archived {
+		return "archive"
+	}
+	return "standard"
+}
+
 func (s *Server) snapshotXML(p *snapshot) snapshotXML {
 	v := p.view(s.now())
 	out := snapshotXML{
 		ID: string(v.ID), Volume: string(v.Volume), Status: string(v.State), Message: v.Message,
 		Started: s.started(p), Completed: stamp(v.CompletedAt), Progress: fmt.Sprintf("%d%%", v.Progress),
 		Owner: p.owner.cfg.Account, Size: v.SizeGiB, Description: p.description,
-		Encrypted: v.Encrypted, KMSKey: v.KMSKey, FullBytes: v.FullBytes, Tier: "standard", Outpost: p.outpost, Tags: tagsXML(s.shownTags(p)),
+		Encrypted: v.Encrypted, KMSKey: v.KMSKey, FullBytes: v.FullBytes, Tier: p.tier(), Outpost: p.outpost, Tags: tagsXML(s.shownTags(p)),
 	}
 	if c := p.copying; c != nil {
 		out.Transfer, out.Minutes = "standard", c.minutes

@@ -17,4 +17,6 @@ type Config struct {
 	Faults  *fault.Plan
 	Rules   *Rules // nil is QuickRules
 	Seed    uint64 // of all random choices
+	// Keys are those that KMS has beside the default one, by what calls name them; nil is any that is named.
+	Keys []string
 }

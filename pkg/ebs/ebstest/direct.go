@@ -65,13 +65,15 @@ func (s *Server) PutOnOutpost(id cluster.VolumeID, arn string) error {
 	return err
 }
 
-// Encrypt marks a volume as encrypted with the key; its later snapshots are too.
+// Encrypt marks a volume as encrypted with the key, which the account then has; its later snapshots are too.
 func (s *Server) Encrypt(id cluster.VolumeID, kmsKey string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v, err := s.liveVolume(id)
 	if err == nil {
 		v.encrypted, v.kmsKey = true, kmsKey
+		home := s.keyHome(kmsKey)
+		home.keys[kmsKey] = home.keys[kmsKey]
 	}
 	return err
 }

@@ -21,7 +21,7 @@ type action struct {
 	run    func(*Server, request) (any, error)
 }
 
-var actions = map[string]action{ //nolint:gochecknoglobals // a constant table
+var actions = map[string]action{
 	"CreateSnapshots": {mutating: true, target: "InstanceSpecification.InstanceId", run: (*Server).createSnapshots},
 	"CreateSnapshot":  {mutating: true, target: "VolumeId", run: (*Server).createSnapshot},
 	"DeleteSnapshot":  {mutating: true, target: "SnapshotId", run: (*Server).deleteSnapshot},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,11 @@ import (
 // keyTarget is how a call of KMS begins, which speaks as Service Quotas does.
 const keyTarget = "TrentService."
 
-// keyUse is what became of a KMS key. Keys that nobody changed are enabled, and their policy lets EC2 use them.
+// defaultAlias names the account's own key for EBS.
+const defaultAlias = "alias/aws/ebs"
+
+// keyUse is what became of a KMS key. Keys that nobody changed are enabled, if the account has them, and their policy
+// lets EC2 use them.
 type keyUse struct {
 	ebs.Key
 	gone, refused bool
@@ -53,6 +58,15 @@ func (s *Server) changeKey(id string, change func(*keyUse)) {
 	s.keys[id] = use
 }
 
+// key is what the account has of a key. One that Config.Keys leaves out and that no call has changed is gone.
+func (s *Server) key(id string) keyUse {
+	use, changed := s.keys[id]
+	if changed || s.cfg.Keys == nil || id == s.defaultKey() || id == defaultAlias || slices.Contains(s.cfg.Keys, id) {
+		return use
+	}
+	return keyUse{gone: true}
+}
+
 // usable says whether EC2 can encrypt with the key.
 func (u keyUse) usable() bool {
 	return !u.gone && !u.refused && (u.State == "" || u.State == ebs.KeyEnabled)
@@ -71,14 +85,14 @@ func (s *Server) serveKeys(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	home := s.keyHome(in.KeyId)
-	missing, key, now := s.missing(act, request{}), home.keys[in.KeyId], s.now()
+	missing, key, now := s.missing(act, request{}), home.key(in.KeyId), s.now()
 	if home.cfg.Account != s.cfg.Account && !key.sharedWith[s.cfg.Account] {
 		missing = "kms:DescribeKey"
 	}
 	s.mu.Unlock()
 	switch {
 	case act.name != "DescribeKey":
-		refuseQuotas(w, refusal("UnknownOperationException", "The action %s is not known.", act.name))
+		refuseQuotas(w, refusal("UnknownOperationException", "unknown action %s", act.name))
 		return
 	case missing != "":
 		refuseQuotas(w, refusal("AccessDeniedException", "User: arn:aws:iam::%s:user/test is not authorized to perform: %s on resource: %s", s.cfg.Account, missing, in.KeyId))

@@ -27,6 +27,11 @@ func (s *Server) PutSnapshotOnOutpost(id cluster.SnapshotID, arn string) error {
 	return s.mishap(id, func(p *snapshot) { p.outpost = arn })
 }
 
+// ArchiveSnapshot moves a completed snapshot to the archive tier, at once, from which no volume can be made.
+func (s *Server) ArchiveSnapshot(id cluster.SnapshotID) error {
+	return s.mishap(id, func(p *snapshot) { p.archived = true })
+}
+
 func (s *Server) mishap(id cluster.SnapshotID, strike func(*snapshot)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -40,6 +40,7 @@ func (s *Server) quotas() []quotaJSON {
 	}
 	add("L-94D7AB7D", "Pending snapshots per account", float64(s.rules.PendingInAccount), false)
 	add("L-309BACF6", "Snapshots per Region", float64(s.rules.SnapshotsInRegion), true)
+	add("L-E137849C", "Cumulative throughput of time-based snapshot copies, in MiB/s", s.rules.Copies.PairRate/(1<<20), true)
 	add("L-631ECBD3", "Fast snapshot restore", float64(s.rules.FastRestore.Snapshots), true)
 	for _, quota := range []struct{ kind, code, name string }{
 		{"gp2", "L-D18FCD1D", "Storage for General Purpose SSD (gp2) volumes, in TiB"},
@@ -118,7 +119,7 @@ func answerQuotas(name string, in quotaRequest, quotas []quotaJSON) (any, error)
 		}
 		return answer, nil
 	default:
-		return nil, refusal("UnknownOperationException", "The action %s is not known.", name)
+		return nil, refusal("UnknownOperationException", "unknown action %s", name)
 	}
 }
 

@@ -35,9 +35,9 @@ type errorAnswer struct {
 
 // Codes that come with HTTP 5xx, as from EC2.
 var (
-	unavailableCodes = []string{"RequestLimitExceeded", "ServiceUnavailable", "Unavailable"} //nolint:gochecknoglobals // constant
-	internalCodes    = []string{"InternalError", "InternalFailure", "ServerInternal"}        //nolint:gochecknoglobals // constant
-	forbiddenCodes   = []string{"UnauthorizedOperation", "AuthFailure"}                      //nolint:gochecknoglobals // constant
+	unavailableCodes = []string{"RequestLimitExceeded", "ServiceUnavailable", "Unavailable"}
+	internalCodes    = []string{"InternalError", "InternalFailure", "ServerInternal"}
+	forbiddenCodes   = []string{"UnauthorizedOperation", "AuthFailure"}
 )
 
 func asRefusal(err error) *apiError {

@@ -239,6 +239,8 @@ func TestServiceQuotas_Listed_AsTheRulesAre(t *testing.T) {
 		"Storage for General Purpose SSD (gp3) volumes, in TiB":  50,
 		"Storage for Provisioned IOPS SSD (io2) volumes, in TiB": 20,
 		"IOPS for Provisioned IOPS SSD (io2) volumes":            100000,
+
+		"Cumulative throughput of time-based snapshot copies, in MiB/s": 2000,
 	}, got)
 	one, err := client.GetServiceQuota(t.Context(), &servicequotas.GetServiceQuotaInput{
 		ServiceCode: aws.String("ebs"), QuotaCode: aws.String("L-631ECBD3"),

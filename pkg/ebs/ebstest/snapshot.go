@@ -27,6 +27,7 @@ type snapshot struct {
 	encrypted   bool
 	kmsKey      string
 	outpost     string // its ARN
+	archived    bool   // in the archive tier
 	description string
 	tags        map[string]string
 	set         *set

@@ -16,7 +16,7 @@ type params struct {
 	defaultIOPS, defaultMiB      int64
 }
 
-var paramsOf = map[string]params{ //nolint:gochecknoglobals // a constant table
+var paramsOf = map[string]params{
 	"gp2":      {minSize: 1, maxSize: 16 << 10},
 	"gp3":      {minSize: 1, maxSize: 64 << 10, minIOPS: 3000, maxIOPS: 80000, minThroughput: 125, maxThroughput: 2000, maxIOPSPerGiB: 500, defaultIOPS: 3000, defaultMiB: 125},
 	"io1":      {minSize: 4, maxSize: 16 << 10, minIOPS: 100, maxIOPS: 64000, maxIOPSPerGiB: 50},

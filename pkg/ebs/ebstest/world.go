@@ -94,6 +94,6 @@ func (s *Server) canUse(key string) bool {
 
 // usableBy reports whether an account can use a key of this one.
 func (s *Server) usableBy(key, account string) bool {
-	use := s.keys[key]
+	use := s.key(key)
 	return use.usable() && (account == s.cfg.Account || use.sharedWith[account])
 }

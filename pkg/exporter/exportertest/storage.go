@@ -78,6 +78,14 @@ func (s *Storage) Lock(of cluster.Name, run cluster.RunID, acquired time.Time, d
 	s.put(manifest.LockKey(of), r)
 }
 
+// SilentLock adds the lock of an owner that has missed some renewals, and may be dead.
+func (s *Storage) SilentLock(of cluster.Name, run cluster.RunID, acquired time.Time) {
+	s.put(manifest.LockKey(of), runlock.Record{
+		Cluster: of, Owner: runlock.Owner{Run: run, Host: "backup-28a1-xk2p", PID: 1, Command: "backup"}, Epoch: 1, AcquiredAt: acquired,
+		RenewedAt: time.Now().Add(-70 * time.Second), ExpiresAt: time.Now().Add(9 * time.Minute), RenewSeconds: 20, Nonce: "n",
+	})
+}
+
 // Journal adds the journal of a backup that came as far as the last of the steps, ten seconds each, and did not end it.
 func (s *Storage) Journal(of cluster.Name, run cluster.RunID, backup cluster.BackupID, began time.Time, steps ...string) {
 	seq := 0
@@ -99,8 +107,8 @@ func (s *Storage) Journal(of cluster.Name, run cluster.RunID, backup cluster.Bac
 	}
 }
 
-// Announced adds to a journal how long its run should take, as this record of it.
-func (s *Storage) Announced(run cluster.RunID, seq int, at time.Time, expected report.Expected) {
+// Expected adds to a journal how long its run should take, as this record of it.
+func (s *Storage) Expected(run cluster.RunID, seq int, at time.Time, expected report.Expected) {
 	data, err := json.Marshal(expected)
 	s.err = cmp.Or(s.err, err)
 	s.put(manifest.JournalKey(run, seq), phase.Record{
@@ -127,7 +135,7 @@ func (s *Storage) Example(now time.Time) {
 	s.Report(Failed(failing, "20261121t010000-00000bad", now.Add(-3*time.Hour)))
 	s.Lock(prod, "20261122t100000-11fe11fe", now.Add(-50*time.Second), false)
 	s.Journal(prod, "20261122t100000-11fe11fe", "prod-now", now.Add(-50*time.Second), "preflight", "lock", "connect", "hold", "hold-gc")
-	s.Announced("20261122t100000-11fe11fe", 11, now.Add(-40*time.Second), report.Expected{
+	s.Expected("20261122t100000-11fe11fe", 11, now.Add(-40*time.Second), report.Expected{
 		Model: "12 runs of this storage", Seconds: 900, LowSeconds: 760, HighSeconds: 1080,
 	})
 	s.Lock(held, "20261122t090000-0dead000", now.Add(-time.Hour), true)

@@ -44,7 +44,7 @@ func reasons() map[metav1.StatusReason]class {
 		metav1.StatusReasonMethodNotAllowed:      {failure.Usage, invalid},
 		metav1.StatusReasonNotAcceptable:         {failure.Usage, invalid},
 		metav1.StatusReasonUnsupportedMediaType:  {failure.Usage, invalid},
-		metav1.StatusReasonRequestEntityTooLarge: {failure.Usage, "make the TidbCluster object smaller"},
+		metav1.StatusReasonRequestEntityTooLarge: {failure.Usage, "make the object smaller"},
 		metav1.StatusReasonInternalError:         {failure.Unknown, ""},
 	}
 }
@@ -82,7 +82,7 @@ func classify(err error) class {
 			return v
 		}
 		if noSuchResource(status.Status()) {
-			return class{failure.Unready, "install TiDB Operator 1.6, or use the Kubernetes cluster that has it"}
+			return class{failure.Unready, "install TiDB Operator, or use the Kubernetes cluster that has it"}
 		}
 		return reasons()[status.Status().Reason]
 	}
@@ -151,7 +151,7 @@ func admission(s metav1.Status) (class, bool) {
 	return class{}, false
 }
 
-// NotServed reports whether an error says that the API server does not have the resource at all: its
+// NotServed reports whether an error means that the API server does not serve the resource: its
 // CustomResourceDefinition is not installed.
 func NotServed(err error) bool {
 	status := apierrors.APIStatus(nil)

@@ -55,7 +55,7 @@ func (o *Operator) detached(ctx context.Context, c *clusterState, name cluster.N
 	if c.detach.running() {
 		return false
 	}
-	if c.detach != nil && c.detach.err != nil && o.now().Before(c.detachAt) {
+	if c.detach != nil && c.detach.err != nil && o.early(c.detachAt) {
 		return false
 	}
 	var list []cluster.VolumeID

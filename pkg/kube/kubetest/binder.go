@@ -9,22 +9,22 @@ import (
 
 // bindClaims is the binder of claims and volumes: a claim and a volume that name each other, and fit, are
 // bound; a claim whose volume went is Lost; a volume whose claim went is Released and never bound again. A claim that
-// names a volume which is not Available yet waits for the binder's next sync, or until somebody changes it.
+// names a volume which is not Available yet waits for the binder's next sync, or until someone changes it.
 func (o *Operator) bindClaims() {
-	list, _ := o.store.list(claims, "")
+	list := o.store.peekAll(claims, "")
 	o.postpone(list)
 	byClaim := o.volumesByClaim()
 	for _, raw := range list {
-		pvc := mustTyped[corev1.PersistentVolumeClaim](raw)
+		pvc := decoded[corev1.PersistentVolumeClaim](o.store, raw)
 		if pvc.Status.Phase == corev1.ClaimBound {
-			if _, exists := o.store.get(volumes, "", pvc.Spec.VolumeName); !exists {
+			if _, exists := o.store.peek(volumes, "", pvc.Spec.VolumeName); !exists {
 				modify(o.store, claims, pvc.Namespace, pvc.Name, func(c *corev1.PersistentVolumeClaim) {
 					c.Status.Phase = corev1.ClaimLost
 				})
 			}
 			continue
 		}
-		if o.now().Before(o.unbound[pvc.UID].until) {
+		if o.early(o.unbound[pvc.UID].until) {
 			continue
 		}
 		name := pvc.Spec.VolumeName
@@ -46,11 +46,11 @@ func (o *Operator) bindClaims() {
 // postpone notes when the binder comes back to claims that name a volume which is not Available yet.
 func (o *Operator) postpone(list []object) {
 	for _, raw := range list {
-		pvc := mustTyped[corev1.PersistentVolumeClaim](raw)
+		pvc := decoded[corev1.PersistentVolumeClaim](o.store, raw)
 		if pvc.Status.Phase == corev1.ClaimBound || pvc.Spec.VolumeName == "" {
 			continue
 		}
-		if last := o.unbound[pvc.UID]; last.version == pvc.ResourceVersion && o.now().Before(last.until) {
+		if last := o.unbound[pvc.UID]; last.version == pvc.ResourceVersion && o.early(last.until) {
 			continue
 		}
 		next := postponed{version: pvc.ResourceVersion}
@@ -71,9 +71,9 @@ type postponed struct {
 // volumesByClaim maps claims to the volumes that were reserved for them, and marks the released volumes.
 func (o *Operator) volumesByClaim() map[objectKey]string {
 	found := map[objectKey]string{}
-	list, _ := o.store.list(volumes, "")
+	list := o.store.peekAll(volumes, "")
 	for _, raw := range list {
-		pv := mustTyped[corev1.PersistentVolume](raw)
+		pv := decoded[corev1.PersistentVolume](o.store, raw)
 		ref := pv.Spec.ClaimRef
 		phase := corev1.VolumeAvailable
 		if ref != nil {
@@ -94,7 +94,7 @@ func (o *Operator) volumesByClaim() map[objectKey]string {
 	return found
 }
 
-// misfit says why a claim cannot be bound to a volume, in the words of the real binder.
+// misfit returns why a claim cannot be bound to a volume, in the words of the real binder.
 func misfit(pvc *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) string {
 	ref := pv.Spec.ClaimRef
 	want := pvc.Spec.Resources.Requests[corev1.ResourceStorage]

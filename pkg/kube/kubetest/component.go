@@ -64,7 +64,7 @@ func (o *Operator) reconcilePD(ctx context.Context, c *clusterState, spec cluste
 		o.ensureMembers(spec, "pd", spec.pd, true)
 		return
 	}
-	if o.now().Before(c.pd.retryAt) {
+	if o.early(c.pd.retryAt) {
 		return
 	}
 	c.pd.replicas = spec.pd
@@ -81,7 +81,7 @@ func (o *Operator) reconcilePD(ctx context.Context, c *clusterState, spec cluste
 // name and a hash.
 const maxSetName = 52
 
-// tooLong reports whether the StatefulSet of a component cannot make pods, and says so in an event.
+// tooLong reports whether the StatefulSet of a component cannot make pods, and records that in an event.
 func (o *Operator) tooLong(spec clusterSpec, component string) bool {
 	name := spec.name.Name + "-" + component
 	if len(name) <= maxSetName {
@@ -105,7 +105,7 @@ func (o *Operator) reconcileTiDB(ctx context.Context, c *clusterState, spec clus
 		o.ensureMembers(spec, "tidb", spec.tidb, c.tidb.started && o.runtime.TiDBReady(spec.name) >= spec.tidb)
 		return
 	}
-	if o.finished(&c.tidb, spec, "TiDB") || o.now().Before(c.tidb.retryAt) {
+	if o.finished(&c.tidb, spec, "TiDB") || o.early(c.tidb.retryAt) {
 		return
 	}
 	c.tidb.replicas = spec.tidb

@@ -29,9 +29,9 @@ func (o *Operator) awaitScheduler(ctx context.Context, p *podState, spec cluster
 // finishPods takes deleted pods away, as the kubelet does when their processes have ended: those of this process are stopped
 // when their pod is gone, and before another one of its name is started.
 func (o *Operator) finishPods() {
-	list, _ := o.store.list(pods, "")
+	list := o.store.peekAll(pods, "")
 	for _, raw := range list {
-		pod := mustTyped[corev1.Pod](raw)
+		pod := decoded[corev1.Pod](o.store, raw)
 		if pod.DeletionTimestamp != nil && pod.Labels["app.kubernetes.io/managed-by"] == "tidb-operator" {
 			o.deletePod(pod.Namespace, pod.Name)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +15,7 @@ import (
 // suffixLength is that of the random end of an instance's name.
 const suffixLength = 6
 
-// reconcileGroup has a group have as many instances as it should, all as its template says: one step at a time.
+// reconcileGroup has a group have as many instances as it should, all from its template: one step at a time.
 func (o *Operator) reconcileGroup(c *clusterState, cl coreCluster, k coreKind, g object) {
 	instances := o.byLabels(cl, k, meta(g).GetName())
 	if meta(g).GetDeletionTimestamp() != nil {
@@ -52,7 +53,7 @@ func (o *Operator) reconcileGroup(c *clusterState, cl coreCluster, k coreKind, g
 	o.writeGroupStatus(cl, k, g, revision)
 }
 
-// byLabels lists a group's instances: whoever made them, and whatever owner they name.
+// byLabels lists a group's instances, regardless of their creator and of the owner that they name.
 func (o *Operator) byLabels(cl coreCluster, k coreKind, group string) []object {
 	list, _ := o.store.list(k.instances, cl.name.Namespace)
 	var found []object
@@ -72,19 +73,26 @@ func revisionOf(g object) string {
 	return fmt.Sprintf("%s-%08x", meta(g).GetName(), h.Sum32())
 }
 
-// instanceOfGroup is what an instance is by the group's template.
-func instanceOfGroup(k coreKind, g object, revision string) (spec object, labels map[string]string) {
+// instanceOfGroup is what an instance is by the group's template. Its subdomain is the group's headless service, or that of the
+// whole Cluster with the feature gate ClusterSubdomain.
+func (o *Operator) instanceOfGroup(k coreKind, g object, revision string) (spec object, labels map[string]string) {
 	from := nested(g, "spec")
 	template := nested(from, "template")
 	spec = clone(nested(template, "spec"))
 	spec["cluster"], spec["subdomain"] = from["cluster"], headless(k, meta(g).GetName())
+	of := nestedText(g, "spec", "cluster", "name")
+	cl, _ := o.store.get(coreClusters, meta(g).GetNamespace(), of)
+	if gates, _, _ := unstructured.NestedSlice(cl, "spec", "featureGates"); slices.ContainsFunc(gates, func(gate any) bool {
+		return nestedText(gate, "name") == "ClusterSubdomain"
+	}) {
+		spec["subdomain"] = of + "-cluster"
+	}
 	labels, _, _ = unstructured.NestedStringMap(template, "metadata", "labels")
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	maps.Copy(labels, map[string]string{
-		managedByLabel: managedBy, componentLabel: k.component, clusterLabel: nestedText(g, "spec", "cluster", "name"),
-		groupLabel: meta(g).GetName(), revisionLabel: revision,
+		managedByLabel: managedBy, componentLabel: k.component, clusterLabel: of, groupLabel: meta(g).GetName(), revisionLabel: revision,
 	})
 	return spec, labels
 }
@@ -93,7 +101,7 @@ func headless(k coreKind, group string) string { return group + "-" + k.componen
 
 // addInstance makes one more instance, of a random name. A quota that is used up is in the log alone.
 func (o *Operator) addInstance(k coreKind, g object, revision string, live []object) object {
-	spec, labels := instanceOfGroup(k, g, revision)
+	spec, labels := o.instanceOfGroup(k, g, revision)
 	if k.component == "tikv" {
 		spec["offline"] = false
 	}
@@ -151,15 +159,19 @@ func (o *Operator) scaleIn(k coreKind, in object) {
 
 func setOffline(m *unstructured.Unstructured) { nested(m.Object, "spec")["offline"] = true }
 
-// updateOne has one outdated instance be as the template says. Its name and what can never change stay, and so does its pod.
+// updateOne updates one outdated instance to the template. Its name and its immutable fields stay, and so does its pod.
 func (o *Operator) updateOne(k coreKind, g object, revision string, live []object) {
 	for _, in := range live {
 		if meta(in).GetLabels()[revisionLabel] == revision {
 			continue
 		}
-		spec, labels := instanceOfGroup(k, g, revision)
+		spec, labels := o.instanceOfGroup(k, g, revision)
+		if was := nestedText(in, "spec", "subdomain"); spec["subdomain"] != was {
+			o.say(fmt.Sprintf("cannot update %s %s from subdomain %s to %s: field is immutable", k.instance, meta(in).GetName(), was, spec["subdomain"]))
+			return
+		}
 		o.change(k.instances, in, func(m *unstructured.Unstructured) {
-			for _, field := range []string{"topology", "subdomain", "cluster", "features", "offline"} {
+			for _, field := range []string{"topology", "cluster", "features", "offline"} {
 				copyField(spec, nested(m.Object, "spec"), field)
 			}
 			m.Object["spec"] = spec
@@ -171,7 +183,7 @@ func (o *Operator) updateOne(k coreKind, g object, revision string, live []objec
 	}
 }
 
-// founded marks a PDGroup whose PD is there as bootstrapped, and its members as no founders any more.
+// founded marks a PDGroup whose PD is there as bootstrapped, and its members as founders no longer.
 func (o *Operator) founded(k coreKind, g object, live []object) {
 	o.change(k.groups, g, func(m *unstructured.Unstructured) { nested(m.Object, "spec")["bootstrapped"] = true })
 	for _, in := range live {

@@ -2,6 +2,8 @@ package kubetest
 
 import (
 	"context"
+	"net"
+	"net/url"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,11 +36,8 @@ func parseCore(obj object) coreCluster {
 }
 
 // reconcileCore brings the clusters of Operator 2.x one step forward. A paused one does not change, even if it is being deleted:
-// only the kubelet continues.
+// only the kubelet continues. A real control plane has the real Operator 2.x, if any: there it is the kubelet alone.
 func (o *Operator) reconcileCore(ctx context.Context, present map[cluster.Name]bool) {
-	if o.objects.controlled { // by a control plane that need not have its definitions
-		return
-	}
 	list, _ := o.store.list(coreClusters, "")
 	for _, obj := range list {
 		cl := parseCore(obj)
@@ -47,16 +46,21 @@ func (o *Operator) reconcileCore(ctx context.Context, present map[cluster.Name]b
 			continue // the other one goes first
 		}
 		if state == nil {
-			state = &clusterState{uid: cl.uid, core: true, pods: map[string]*podState{}}
+			state = &clusterState{uid: cl.uid, core: true, pods: map[string]*podState{}, members: map[string]*podState{}}
 			o.clusters[cl.name] = state
 		}
 		present[cl.name] = true
 		o.runStores(ctx, state, cl)
-		if !cl.paused {
+		switch {
+		case o.objects.controlled:
+			o.runMembers(ctx, state, cl)
+		case !cl.paused:
 			o.reconcileCoreCluster(ctx, state, cl)
 		}
 	}
-	o.collectDangling()
+	if !o.objects.controlled {
+		o.collectDangling()
+	}
 }
 
 func (o *Operator) reconcileCoreCluster(ctx context.Context, c *clusterState, cl coreCluster) {
@@ -128,7 +132,7 @@ func (o *Operator) say(line string) {
 // startMembers starts PD, and TiDB once PD is there; their pods are made with their instances.
 func (o *Operator) startMembers(ctx context.Context, c *clusterState, cl coreCluster) {
 	begin := func(m *component, what string, replicas int, f func(context.Context) error) {
-		if m.running() || m.started && m.replicas == replicas || o.finished(m, clusterSpec{name: cl.name}, what) || o.now().Before(m.retryAt) {
+		if m.running() || m.started && m.replicas == replicas || o.finished(m, clusterSpec{name: cl.name}, what) || o.early(m.retryAt) {
 			return
 		}
 		m.replicas = replicas
@@ -145,7 +149,7 @@ func (o *Operator) startMembers(ctx context.Context, c *clusterState, cl coreClu
 	}
 	n := o.mounted(cl, "tidb")
 	switch {
-	case n > 0 && cl.pd != "" && !o.now().Before(c.pd.servesAt.Add(o.cfg.Resync)):
+	case n > 0 && cl.pd != "" && !o.early(c.pd.servesAt.Add(o.cfg.Resync)):
 		begin(&c.tidb, "TiDB", n, func(ctx context.Context) error { return o.runtime.StartTiDB(ctx, cl.name, n) })
 	case n == 0 && c.tidb.started:
 		o.runtime.StopTiDB(cl.name)
@@ -160,7 +164,8 @@ func (o *Operator) mounted(cl coreCluster, component string) int {
 	for _, pod := range list {
 		labels := meta(pod).GetLabels()
 		spec := clusterSpec{name: cl.name, tls: cl.tls, secrets: labels[groupLabel]}
-		if labels[clusterLabel] == cl.name.Name && labels[componentLabel] == component && o.missingSecret(spec, component) == "" {
+		if labels[clusterLabel] == cl.name.Name && labels[componentLabel] == component && o.missingSecret(spec, component) == "" &&
+			(!o.objects.controlled || nestedText(pod, "spec", "nodeName") != "") {
 			n++
 		}
 	}
@@ -209,7 +214,7 @@ func (o *Operator) writeCoreStatus(c *clusterState, cl coreCluster) {
 		status := nested(m.Object, "status")
 		status["observedGeneration"], status["components"] = m.GetGeneration(), components
 		if nestedText(status, "pd") == "" && c.pd.started {
-			status["pd"] = c.pdURL[0]
+			status["pd"] = o.pdService(cl, c.pdURL[0])
 		}
 		if id := o.runtime.ClusterID(cl.name); nestedText(status, "id") == "" && c.pd.started && id != 0 {
 			status["id"] = strconv.FormatUint(id, 10)
@@ -221,7 +226,19 @@ func (o *Operator) writeCoreStatus(c *clusterState, cl coreCluster) {
 	})
 }
 
-// condition is what a condition of Operator 2.x says.
+// pdService is the URL of the service before a PD that advertises the name of its pod; one that advertises the address that
+// it listens on stays.
+func (o *Operator) pdService(cl coreCluster, advertised string) string {
+	u, err := url.Parse(advertised)
+	groups := o.ofCluster(cl, coreKinds()[0].groups)
+	if err != nil || net.ParseIP(u.Hostname()) != nil || len(groups) == 0 {
+		return advertised
+	}
+	u.Host = net.JoinHostPort(meta(groups[0]).GetName()+"-pd."+cl.name.Namespace, u.Port())
+	return u.String()
+}
+
+// condition is the content of a condition of Operator 2.x.
 type condition struct {
 	kind   string
 	is     bool

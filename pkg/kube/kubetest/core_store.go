@@ -3,6 +3,7 @@ package kubetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,7 @@ const (
 )
 
 // reconcileClaim makes a claim of a store, unless there is one of its name. Of a bound one the volume is modified if it is
-// not as the template says: Operator 2.x calls EC2 itself.
+// not as in the template: Operator 2.x calls EC2 itself.
 func (o *Operator) reconcileClaim(ctx context.Context, cl coreCluster, in instance, t volumeTemplate) {
 	pvc, exists := typed[corev1.PersistentVolumeClaim](o.store, claims, cl.name.Namespace, t.claim(in.pod))
 	if !exists {
@@ -118,7 +119,10 @@ func (o *Operator) writeInstanceStatus(cl coreCluster, in instance, add object, 
 			status[field] = value
 		}
 		status["observedGeneration"], status["observedClusterGeneration"] = m.GetGeneration(), meta(cl.obj).GetGeneration()
-		status["currentRevision"], status["updateRevision"] = m.GetLabels()[revisionLabel], m.GetLabels()[revisionLabel]
+		status["updateRevision"] = m.GetLabels()[revisionLabel]
+		if slices.ContainsFunc(now, func(c condition) bool { return c.kind == "Ready" && c.is }) {
+			status["currentRevision"] = status["updateRevision"]
+		}
 		status["conditions"] = o.conditions(status, m.GetGeneration(), now...)
 		m.Object["status"] = status
 	})

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
 // podEvent records a warning about a pod.
@@ -35,7 +36,7 @@ func (o *Operator) warn(about object, reason, message string) {
 	}
 	o.create(events, &corev1.Event{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: m.GetNamespace(), Name: fmt.Sprintf("%s.%s", m.GetName(), string(newUID())[:8])},
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.GetNamespace(), Name: fmt.Sprintf("%s.%s", m.GetName(), string(uuid.NewUUID())[:8])},
 		InvolvedObject: corev1.ObjectReference{
 			APIVersion: m.GetAPIVersion(), Kind: m.GetKind(), Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUID(),
 		},

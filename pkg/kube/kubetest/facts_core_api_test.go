@@ -22,7 +22,7 @@ func (f fixture) kind(resource string) dynamic.ResourceInterface {
 	return f.dynamic.Resource(schema.GroupVersionResource{Group: "core.pingcap.com", Version: "v1alpha1", Resource: resource}).Namespace("tidb")
 }
 
-// storeOf is a TiKV of a group, as who makes it himself would.
+// storeOf is a TiKV of a group, as made by hand.
 func storeOf(group *unstructured.Unstructured, suffix string) *unstructured.Unstructured {
 	spec, _, _ := unstructured.NestedMap(group.Object, "spec", "template", "spec")
 	spec["cluster"] = group.Object["spec"].(map[string]any)["cluster"]
@@ -137,6 +137,35 @@ func TestFacts_CountQuota_RefusesOneMoreStore(t *testing.T) {
 	_, err = f.kind("tikvs").Create(t.Context(), storeOf(group, "b"), metav1.CreateOptions{})
 	require.True(t, apierrors.IsForbidden(err), "%v", err)
 	require.ErrorContains(t, err, "exceeded quota: stores, requested: count/tikvs.core.pingcap.com=1, used: count/tikvs.core.pingcap.com=1, limited: count/tikvs.core.pingcap.com=1")
+}
+
+func TestFacts_ServiceQuota_CountsThoseOfOutside(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, err := f.core.CoreV1().ResourceQuotas("tidb").Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "inside"},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
+			corev1.ResourceServicesLoadBalancers: quantity.MustParse("0"), corev1.ResourceServicesNodePorts: quantity.MustParse("0"),
+		}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	for kind, refused := range map[corev1.ServiceType]bool{
+		corev1.ServiceTypeClusterIP: false, corev1.ServiceTypeNodePort: true, corev1.ServiceTypeLoadBalancer: true,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			_, err := f.core.CoreV1().Services("tidb").Create(t.Context(), &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Name: strings.ToLower(string(kind))},
+				Spec:       corev1.ServiceSpec{Type: kind, Ports: []corev1.ServicePort{{Port: 4000}}},
+			}, metav1.CreateOptions{})
+			require.Equal(t, refused, apierrors.IsForbidden(err), "%v", err)
+			if refused {
+				require.ErrorContains(t, err, "exceeded quota: inside")
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
 }
 
 func TestFacts_DeletePodOfAStore_NeedsAGracePeriod(t *testing.T) {

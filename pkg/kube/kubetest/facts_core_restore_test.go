@@ -16,7 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 )
 
-// What TiDB Operator 2.x does with stores that somebody else made for it, as a restore does.
+// What TiDB Operator 2.x does with stores that someone else made for it, as a restore does.
 
 const zone = "topology.kubernetes.io/zone"
 
@@ -56,9 +56,10 @@ func volumeOf(claim *unstructured.Unstructured, id cluster.VolumeID, in string) 
 }
 
 // premade makes a cluster whose n stores and claims are there before the Operator may act, and lets it act.
-func (l operatorLab) premade(t *testing.T, n int) {
+func (l operatorLab) premade(t *testing.T, n int, gates ...any) {
 	t.Helper()
 	objects := kubetest.NewCoreCluster(kubetest.ClusterOptions{Name: name, TiKV: n})
+	field(t, gates, "spec", "featureGates")(objects[0])
 	field(t, true, "spec", "paused")(objects[0])
 	for _, o := range objects {
 		if o.GetKind() != "TiDBGroup" {
@@ -115,6 +116,34 @@ func TestFacts_StoresMadeBefore_AreAdoptedByTheirLabels(t *testing.T) {
 		pod := l.server.Get("pods", "tidb", fmt.Sprintf("src-kv0-tikv-aaaaa%d", i))
 		require.Equal(t, fmt.Sprintf("node-%d", i), text(pod, "spec", "nodeName"), "in its zone")
 	}
+}
+
+// A group whose pods have the subdomain of the Cluster cannot update an instance with that of the group.
+func TestFacts_StoresOfAnotherSubdomain_AreNeverUpdated(t *testing.T) {
+	t.Parallel()
+	l := newOperatorLab(t, "us-west-2a")
+	l.premade(t, 1, map[string]any{"name": "ClusterSubdomain"})
+	l.eventually(t, "it says so", func() bool {
+		return strings.Contains(l.log.String(), "cannot update TiKV src-kv0-aaaaa0 from subdomain src-kv0-tikv-peer to src-cluster: field is immutable")
+	})
+	require.Empty(t, l.server.Get("tikvs", "tidb", "src-kv0-aaaaa0").GetLabels()["pingcap.com/instance-revision-hash"])
+}
+
+func TestFacts_CurrentRevisionOfAStore_IsWrittenWhenItIsReady(t *testing.T) {
+	t.Parallel()
+	l := newOperatorLab(t, "us-west-2a")
+	l.premade(t, 1)
+	const pod = "src-kv0-tikv-aaaaa0"
+	revision := func(of string) string {
+		return text(l.server.Get("tikvs", "tidb", "src-kv0-aaaaa0"), "status", of+"Revision")
+	}
+	l.eventually(t, "it is stamped", func() bool { return revision("update") != "" })
+	l.remains(t, "it is not ready", func() bool { return revision("current") == "" })
+	claim := l.server.Get("persistentvolumeclaims", "tidb", "data-"+pod)
+	l.disks.Add("vol-0", "us-west-2a", true)
+	require.NoError(t, l.server.Put(volumeOf(claim, "vol-0", "us-west-2a")))
+	l.touch(t, claim.GetName())
+	l.eventually(t, "it is ready", func() bool { return revision("current") == revision("update") })
 }
 
 func TestFacts_ClaimBeforeItsVolume_IsBoundAtTheNextSyncOrWhenTouched(t *testing.T) {

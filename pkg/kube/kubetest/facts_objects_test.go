@@ -156,7 +156,7 @@ func TestFacts_WhatKeepsPodsAway_IsInEventsAlone(t *testing.T) {
 		change func(t *testing.T, l operatorLab, tc *unstructured.Unstructured)
 		want   string
 	}{
-		"node port of the source": {"copy", func(t *testing.T, l operatorLab, tc *unstructured.Unstructured) { //nolint:thelper // a row
+		"node port of the source": {"copy", func(t *testing.T, l operatorLab, tc *unstructured.Unstructured) {
 			l.put(t, kubetest.ClusterOptions{Name: name, TiKV: 1})
 			l.eventually(t, "ready", func() bool { return l.ready(name) })
 			ports := []any{map[string]any{"name": "mysql-client", "port": int64(4000), "nodePort": int64(30400)}}
@@ -165,7 +165,7 @@ func TestFacts_WhatKeepsPodsAway_IsInEventsAlone(t *testing.T) {
 			require.NoError(t, l.server.Put(service))
 			require.NoError(t, unstructured.SetNestedField(tc.Object, int64(30400), "spec", "tidb", "service", "mysqlNodePort"))
 		}, "provided port is already allocated"},
-		"no TLS secret of its own": {"copy", func(t *testing.T, _ operatorLab, tc *unstructured.Unstructured) { //nolint:thelper // a row
+		"no TLS secret of its own": {"copy", func(t *testing.T, _ operatorLab, tc *unstructured.Unstructured) {
 			require.NoError(t, unstructured.SetNestedField(tc.Object, true, "spec", "tlsCluster", "enabled"))
 		}, `secret "copy-pd-cluster-secret" not found`},
 		"long name": {long, func(*testing.T, operatorLab, *unstructured.Unstructured) {}, "must be no more than 63 bytes"},
@@ -218,4 +218,31 @@ func TestFacts_TerminatingNamespace_TakesNothingNew(t *testing.T) {
 	_, err := f.core.CoreV1().ConfigMaps("a").Create(t.Context(), configMap("x", nil), metav1.CreateOptions{DryRun: []string{"All"}})
 	require.True(t, apierrors.IsForbidden(err))
 	require.ErrorContains(t, err, "because it is being terminated")
+}
+
+func TestFacts_ClaimWithoutAClass_GetsTheDefaultOne(t *testing.T) {
+	t.Parallel()
+	server := kubetest.New(kubetest.Config{})
+	require.NoError(t, server.AddStorageClass("ebs-sc"))
+	made := func(name string, class any) any {
+		o := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+			"spec": map[string]any{
+				"accessModes": []any{"ReadWriteOnce"}, "volumeName": "one", "resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}},
+			},
+		}}
+		if class != nil {
+			o.Object["spec"].(map[string]any)["storageClassName"] = class
+		}
+		o.SetNamespace("tidb")
+		o.SetName(name)
+		require.NoError(t, server.Put(o))
+		return server.Get("persistentvolumeclaims", "tidb", name).Object["spec"].(map[string]any)["storageClassName"]
+	}
+	require.Nil(t, made("before", nil))
+	class := server.Get("storageclasses", "", "ebs-sc")
+	class.SetAnnotations(map[string]string{"storageclass.kubernetes.io/is-default-class": "true"})
+	require.NoError(t, server.Put(class))
+	require.Equal(t, "ebs-sc", made("after", nil))
+	require.Empty(t, made("none", ""), "it wants none")
 }

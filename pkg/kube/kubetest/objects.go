@@ -10,9 +10,13 @@ import (
 
 // state is what controllers read and write: the stand-in's store, or a real API server.
 type state interface {
-	// get and list return copies; list says of which version.
+	// get and list return copies; list returns their version, too.
 	get(res, namespace, name string) (object, bool)
 	list(res, namespace string) ([]object, int64)
+	// peek and peekAll return the stored objects themselves, which may only be read.
+	peek(res, namespace, name string) (object, bool)
+	peekAll(res, namespace string) []object
+	decodings() *decodings
 	create(r resource, o object, dryRun bool) (object, error)
 	update(r resource, o object, how write) (object, error)
 	remove(r resource, namespace, name string, opts metav1.DeleteOptions) (object, error)
@@ -23,8 +27,8 @@ type state interface {
 // Objects are those of a Kubernetes cluster, as the controllers of this process see and change them.
 type Objects struct {
 	state state
-	// controlled says that there are controllers and a scheduler besides: they make pods and claims, put pods on nodes, bind
-	// volumes and collect what has no owner any more.
+	// controlled reports that there are controllers and a scheduler besides: they make pods and claims, put pods on nodes, bind
+	// volumes and collect what no longer has an owner.
 	controlled bool
 	log        func(namespace, pod, current, previous string) // keeps what a pod wrote; nil does not
 }
@@ -46,7 +50,7 @@ func (s *Objects) Put(o *unstructured.Unstructured) error {
 	return err
 }
 
-// SetCreated says when an object was created: objects that are older than others are made so.
+// SetCreated sets when an object was created, so that some are older than others.
 func (s *Objects) SetCreated(o *unstructured.Unstructured, at time.Time) {
 	if own, ok := s.state.(*store); ok {
 		own.setCreated(o, at)

@@ -29,7 +29,7 @@ type OperatorConfig struct {
 	// Poll is how often processes are polled; default 1 s, and never more often than each 20 ms of real time, or than each
 	// 200 ms where nothing changes.
 	Poll time.Duration
-	// Logf takes what Operator 2.x says in its log alone, each line once; nil drops it.
+	// Logf takes what Operator 2.x writes only to its log, each line once; nil drops it.
 	Logf func(format string, args ...any)
 }
 
@@ -50,6 +50,7 @@ type Operator struct {
 	unbound  map[types.UID]postponed // claims that the binder comes back to
 	attached map[cluster.VolumeID]attachment
 	said     map[string]bool // what has been logged
+	due      time.Time       // when the last step found something to do later; zero for nothing
 	volumeMu sync.Mutex      // attached is also written by jobs
 }
 
@@ -62,6 +63,8 @@ type clusterState struct {
 	tidb  component
 	pdURL []string
 	pods  map[string]*podState
+	// members are the pods of PD and TiDB whose claims are made here: those of a real Operator 2.x.
+	members map[string]*podState
 	// availableAt is since when TiDB might have been started; zero while it may not.
 	availableAt time.Time
 
@@ -98,6 +101,17 @@ func NewOperator(objects *Objects, runtime Runtime, disks Disks, cfg OperatorCon
 }
 
 func (o *Operator) now() time.Time { return o.cfg.Clock.Now() }
+
+// early reports whether it is before t, and then notes t for the loop, which reconciles at the earliest of them.
+func (o *Operator) early(t time.Time) bool {
+	if !o.now().Before(t) {
+		return false
+	}
+	if o.due.IsZero() || t.Before(o.due) {
+		o.due = t
+	}
+	return true
+}
 
 // reconcile brings everything one step forward. It never waits.
 func (o *Operator) reconcile(ctx context.Context) {
@@ -146,7 +160,7 @@ func (o *Operator) reconcileCluster(ctx context.Context, c *clusterState, spec c
 	o.setReclaimPolicy(spec)
 	o.ensureDiscovery(spec)
 	o.reconcilePD(ctx, c, spec)
-	if !c.pd.started || o.now().Before(c.pd.servesAt.Add(o.cfg.Resync)) {
+	if !c.pd.started || o.early(c.pd.servesAt.Add(o.cfg.Resync)) {
 		return
 	}
 	if spec.recovery && !spec.volumesReady && len(c.pods) == 0 {
@@ -161,7 +175,7 @@ func (o *Operator) reconcileCluster(ctx context.Context, c *clusterState, spec c
 	if c.availableAt.IsZero() {
 		c.availableAt = o.now()
 	}
-	if o.now().Before(c.availableAt.Add(o.cfg.Resync)) {
+	if o.early(c.availableAt.Add(o.cfg.Resync)) {
 		return
 	}
 	o.reconcileTiDB(ctx, c, spec)
@@ -173,17 +187,17 @@ func (o *Operator) tearDown(ctx context.Context, name cluster.Name, c *clusterSt
 	if c.goneAt.IsZero() {
 		c.goneAt = o.now()
 		o.makeAgain(ctx, c)
-	} else if o.now().Before(c.goneAt.Add(o.cfg.Collect)) {
+	} else if o.early(c.goneAt.Add(o.cfg.Collect)) {
 		o.makeAgain(ctx, c)
 	} else {
 		o.collect(c.last)
 	}
-	if o.ended(ctx, name, c) && (!o.now().Before(c.goneAt.Add(o.cfg.Collect)) || !o.setLives(c.last)) {
+	if o.ended(ctx, name, c) && (!o.early(c.goneAt.Add(o.cfg.Collect)) || !o.setLives(c.last)) {
 		o.forget(name, c)
 	}
 }
 
-// ended stops the stores of a cluster, and reports whether all have ended and no volume is attached any more.
+// ended stops the stores of a cluster, and reports whether all have ended and no volume is still attached.
 func (o *Operator) ended(ctx context.Context, name cluster.Name, c *clusterState) bool {
 	for pod, p := range c.pods {
 		if o.stopped(ctx, name, p) {

@@ -14,7 +14,7 @@ const (
 	shortestPoll = 20 * time.Millisecond
 	longestPoll  = 200 * time.Millisecond
 	// settle is the real time that changes are collected before they are handled together.
-	settle = time.Millisecond
+	settle = 4 * time.Millisecond
 
 	// Where nothing has changed for so many polls they become rare, and after many more of them only processes are looked at,
 	// but for one poll of a few: to find everything as it was takes much more time than that.
@@ -31,7 +31,8 @@ func (o *Operator) Run(ctx context.Context) {
 	var seen map[process]string
 	for idle := 0; ctx.Err() == nil; idle++ {
 		changed := o.objects.Changed()
-		if found := o.processes(); !maps.Equal(found, seen) || idle < restAfter || idle%restedPolls == 0 {
+		if found := o.processes(); !maps.Equal(found, seen) || o.expects(idle) {
+			o.due = time.Time{}
 			o.reconcile(ctx)
 			seen = found
 		}
@@ -39,10 +40,26 @@ func (o *Operator) Run(ctx context.Context) {
 		if idle >= idleAfter {
 			every = longestPoll
 		}
+		if !o.due.IsZero() {
+			every = min(every, max(o.cfg.Clock.Real(o.due.Sub(o.now())), settle))
+		}
 		if o.pause(ctx, every, changed) {
 			idle = -1
 		}
 	}
+}
+
+// expects reports whether there may be something to do after so many polls without a change of the objects: at the first,
+// when a time has come that the last step named, and now and then for what no event reports, such as a volume that another
+// has detached.
+func (o *Operator) expects(idle int) bool {
+	switch {
+	case idle == 0, !o.due.IsZero() && !o.now().Before(o.due):
+		return true
+	case idle < idleAfter:
+		return false
+	}
+	return idle < restAfter || idle%restedPolls == 0
 }
 
 // process is how one is doing: a pod of TiKV, or all of TiDB.

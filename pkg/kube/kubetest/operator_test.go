@@ -43,7 +43,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// newOperatorLab runs an Operator over a server that nobody connects to.
+// newOperatorLab runs an Operator over a server without other clients.
 func newOperatorLab(t *testing.T, zones ...cluster.Zone) operatorLab {
 	t.Helper()
 	l := operatorLab{server: kubetest.New(kubetest.Config{}), runtime: &kubetest.IdleRuntime{}, disks: &kubetest.MemoryDisks{}, log: &lines{}}
@@ -55,6 +55,13 @@ func newOperatorLab(t *testing.T, zones ...cluster.Zone) operatorLab {
 	operator := kubetest.NewOperator(l.server.Objects, l.runtime, l.disks, kubetest.OperatorConfig{
 		Retry: 10 * time.Millisecond, Poll: 10 * time.Millisecond, Logf: l.log.add,
 	})
+	runOperator(t, operator)
+	return l
+}
+
+// runOperator runs an Operator until the test ends.
+func runOperator(t *testing.T, operator *kubetest.Operator) {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -65,7 +72,6 @@ func newOperatorLab(t *testing.T, zones ...cluster.Zone) operatorLab {
 		stop()
 		<-done
 	})
-	return l
 }
 
 func (l operatorLab) put(t *testing.T, opts kubetest.ClusterOptions) cluster.Name {

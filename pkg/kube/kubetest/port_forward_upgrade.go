@@ -36,7 +36,7 @@ func (s *Server) upgrade(w http.ResponseWriter, c call) (net.Conn, error) {
 	s.mu.Unlock()
 	if barrier != nil && barrier.Status != 0 {
 		http.Error(w, "<html>no such method</html>", barrier.Status)
-		return nil, nil //nolint:nilnil // said above
+		return nil, nil
 	}
 	if barrier != nil || !strings.EqualFold(c.http.Header.Get("Upgrade"), "SPDY/3.1") {
 		return nil, apierrors.NewBadRequest("Upgrade request required")
@@ -49,7 +49,7 @@ func (s *Server) upgrade(w http.ResponseWriter, c call) (net.Conn, error) {
 	_, err = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: portforward.k8s.io\r\n\r\n")
 	if err != nil {
 		_ = conn.Close()
-		return nil, nil //nolint:nilerr,nilnil // nobody is there to be answered
+		return nil, nil //nolint:nilerr // no client is left to answer
 	}
 	return conn, nil
 }
@@ -67,7 +67,7 @@ func (s *Server) upgradeWebSocket(w http.ResponseWriter, c call) (net.Conn, erro
 	upgrader := websocket.Upgrader{Subprotocols: []string{protocol.WebsocketsSPDYTunnelingPortForwardV1}}
 	conn, err := upgrader.Upgrade(w, c.http, nil)
 	if err != nil {
-		return nil, nil //nolint:nilerr,nilnil // the upgrader has answered
+		return nil, nil //nolint:nilerr // the upgrader has answered
 	}
 	return portforward.NewTunnelingConnection("stand-in", conn), nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,7 +32,7 @@ type Real struct {
 }
 
 // Connect reads all that an Operator needs and watches it until ctx ends or Close. The kubeconfig's user has to be
-// allowed everything. A write that is refused later goes to logf, and is tried again by whoever wants it.
+// allowed everything. A write that is refused later goes to logf, and its caller may try it again.
 func Connect(ctx context.Context, kubeconfig string, logf func(format string, args ...any)) (*Real, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -45,15 +46,20 @@ func Connect(ctx context.Context, kubeconfig string, logf func(format string, ar
 	s := &remote{api: api, logf: logf, objects: map[string]map[objectKey]object{}, removed: map[string]bool{}, changed: make(chan struct{})}
 	ctx, stop := context.WithCancel(ctx)
 	r := &Real{Objects: &Objects{state: s, controlled: true}, remote: s, stop: stop}
-	read := make(chan struct{}, len(watched()))
-	for _, kind := range watched() {
+	kinds, err := watched(ctx, api)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	read := make(chan struct{}, len(kinds))
+	for _, kind := range kinds {
 		view := &view{state: s, resource: kind, read: sync.OnceFunc(func() { read <- struct{}{} })}
 		reflector := cache.NewReflectorWithOptions(listWatch(api.Resource(kind.gvr())), &unstructured.Unstructured{}, view,
 			cache.ReflectorOptions{Name: kind.name, Logger: new(logr.Discard())})
 		r.done.Go(func() { reflector.RunWithContext(ctx) })
 	}
 	limit := time.After(requestLimit)
-	for range watched() {
+	for range kinds {
 		select {
 		case <-read:
 			continue
@@ -77,13 +83,21 @@ func (r *Real) Delete(ctx context.Context, res, namespace, name string) error {
 	return ignoreNotFound(r.remote.of(resourceNamed(res), namespace).Delete(ctx, name, metav1.DeleteOptions{}))
 }
 
-// watched are the resources that an Operator goes by.
-func watched() []resource {
+// watched are the resources that an Operator goes by, or the kubelet below it: those of Operator 2.x only if it is installed.
+func watched(ctx context.Context, api dynamic.Interface) ([]resource, error) {
 	var all []resource
 	for _, name := range []string{nodes, volumes, pods, claims, events, services, "secrets", statefulSets, volumeAttachments, tidbClusters, namespaces, "storageclasses"} {
 		all = append(all, resourceNamed(name))
 	}
-	return all
+	for _, r := range coreResources() {
+		switch _, err := api.Resource(r.gvr()).List(ctx, metav1.ListOptions{Limit: 1}); {
+		case err == nil:
+			all = append(all, r)
+		case !apierrors.IsNotFound(err):
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 func (r resource) gvr() schema.GroupVersionResource {

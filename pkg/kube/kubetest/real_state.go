@@ -18,23 +18,22 @@ type remote struct {
 	api  dynamic.Interface
 	logf func(format string, args ...any)
 
-	mu      sync.Mutex
-	objects map[string]map[objectKey]object
-	removed map[string]bool // by uid: an answer that comes late does not bring one back
-	changed chan struct{}
+	mu        sync.Mutex
+	objects   map[string]map[objectKey]object
+	converted decodings
+	removed   map[string]bool // by uid: an answer that comes late does not bring one back
+	changed   chan struct{}
 }
 
 func (s *remote) get(res, namespace, name string) (object, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o, ok := s.objects[res][objectKey{namespace, name}]
+	o, ok := s.peek(res, namespace, name)
 	if !ok {
 		return nil, false
 	}
 	return clone(o), true
 }
 
-// list says nothing of the version: nobody who lists in this process watches from there.
+// list returns no version: no caller in this process watches from there.
 func (s *remote) list(res, namespace string) ([]object, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,6 +45,21 @@ func (s *remote) next() <-chan struct{} {
 	defer s.mu.Unlock()
 	return s.changed
 }
+
+func (s *remote) peek(res, namespace, name string) (object, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, ok := s.objects[res][objectKey{namespace, name}]
+	return o, ok
+}
+
+func (s *remote) peekAll(res, namespace string) []object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return inOrder(s.objects[res], namespace)
+}
+
+func (s *remote) decodings() *decodings { return &s.converted }
 
 // create makes an object, and then writes its status, where that is apart.
 func (s *remote) create(r resource, o object, _ bool) (object, error) {

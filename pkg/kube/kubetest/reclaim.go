@@ -9,12 +9,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// setReclaimPolicy gives spec.pvReclaimPolicy to every volume that is bound to a claim of the cluster, whoever made
+// setReclaimPolicy gives spec.pvReclaimPolicy to every volume that is bound to a claim of the cluster, regardless of who made
 // it, as a controller of the real Operator does within seconds.
 func (o *Operator) setReclaimPolicy(spec clusterSpec) {
-	list, _ := o.store.list(claims, spec.name.Namespace)
+	list := o.store.peekAll(claims, spec.name.Namespace)
 	for _, raw := range list {
-		pvc := mustTyped[corev1.PersistentVolumeClaim](raw)
+		pvc := decoded[corev1.PersistentVolumeClaim](o.store, raw)
 		if pvc.Labels[instanceLabel] != spec.instance || pvc.Status.Phase != corev1.ClaimBound {
 			continue
 		}
@@ -27,9 +27,9 @@ func (o *Operator) setReclaimPolicy(spec clusterSpec) {
 // reclaimVolumes deletes released volumes whose policy is Delete, with their EBS volumes, as the CSI provisioner does.
 func (o *Operator) reclaimVolumes(ctx context.Context) {
 	r := resourceNamed(volumes)
-	list, _ := o.store.list(volumes, "")
+	list := o.store.peekAll(volumes, "")
 	for _, raw := range list {
-		pv := mustTyped[corev1.PersistentVolume](raw)
+		pv := decoded[corev1.PersistentVolume](o.store, raw)
 		if pv.Status.Phase != corev1.VolumeReleased || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || pv.Spec.CSI == nil {
 			continue
 		}

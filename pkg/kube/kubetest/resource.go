@@ -46,6 +46,8 @@ func resources() []resource {
 		{group: "batch", version: "v1", name: "jobs", kind: "Job", namespaced: true, status: true},
 		{group: "storage.k8s.io", version: "v1", name: "storageclasses", kind: "StorageClass", short: []string{"sc"}},
 		{group: "storage.k8s.io", version: "v1", name: volumeAttachments, kind: "VolumeAttachment", status: true},
+		{group: "networking.k8s.io", version: "v1", name: "networkpolicies", kind: "NetworkPolicy", namespaced: true, short: []string{"netpol"}},
+		{group: "discovery.k8s.io", version: "v1", name: "endpointslices", kind: "EndpointSlice", namespaced: true},
 		{group: "authorization.k8s.io", version: "v1", name: reviews, kind: "SelfSubjectAccessReview"},
 		{group: pingcapGroup, version: "v1alpha1", name: tidbClusters, kind: "TidbCluster", namespaced: true, short: []string{"tc"}},
 		{group: pingcapGroup, version: "v1alpha1", name: "backups", kind: "Backup", namespaced: true, short: []string{"bk"}},

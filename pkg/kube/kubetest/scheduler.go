@@ -12,22 +12,22 @@ import (
 )
 
 // pickNode chooses the node for a TiKV pod: one that it selects and its bound volumes can be attached to, with the fewest
-// TiKV pods, in the zone with the fewest. Without any it says why, as the scheduler does.
+// TiKV pods, in the zone with the fewest. Without any it reports why, as the scheduler does.
 func (o *Operator) pickNode(spec clusterSpec, obj *corev1.Pod, bound boundClaims) (name, why string) {
 	perNode, perZone := map[string]int{}, map[string]int{}
-	list, _ := o.store.list(nodes, "")
+	list := o.store.peekAll(nodes, "")
 	zoneOf := map[string]string{}
 	candidates := []corev1.Node{}
 	for _, raw := range list {
-		n := mustTyped[corev1.Node](raw)
+		n := decoded[corev1.Node](o.store, raw)
 		zoneOf[n.Name] = n.Labels[zoneLabel]
 		if !n.Spec.Unschedulable && labels.SelectorFromSet(obj.Spec.NodeSelector).Matches(labels.Set(n.Labels)) {
 			candidates = append(candidates, n)
 		}
 	}
-	existing, _ := o.store.list(pods, "")
+	existing := o.store.peekAll(pods, "")
 	for _, raw := range existing {
-		p := mustTyped[corev1.Pod](raw)
+		p := decoded[corev1.Pod](o.store, raw)
 		if p.Labels["app.kubernetes.io/component"] != "tikv" || p.Spec.NodeName == "" {
 			continue
 		}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/uuid"
+
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/standin/timescale"
 )
@@ -34,7 +36,7 @@ type Server struct {
 	uid   string // of this cluster
 
 	mu       sync.Mutex
-	closing  bool // no request is taken any more
+	closing  bool // requests are no longer taken
 	denied   map[permission]bool
 	refusals []Refusal
 	missing  map[string]bool // namespaces that do not exist
@@ -61,7 +63,7 @@ func New(cfg Config) *Server {
 	if cfg.Namespace == "" {
 		cfg.Namespace = "default"
 	}
-	s := &Server{cfg: cfg, uid: string(newUID()), store: newStore(cfg.Clock), denied: map[permission]bool{}, missing: map[string]bool{}, uninstalled: map[string]bool{}, podLogs: map[string]podLog{}, forwards: map[*forwarding]bool{}}
+	s := &Server{cfg: cfg, uid: string(uuid.NewUUID()), store: newStore(cfg.Clock), denied: map[permission]bool{}, missing: map[string]bool{}, uninstalled: map[string]bool{}, podLogs: map[string]podLog{}, forwards: map[*forwarding]bool{}}
 	s.Objects = &Objects{state: s.store, log: s.SetPodLog}
 	return s
 }

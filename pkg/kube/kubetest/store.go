@@ -8,11 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/tisnap/tisnap/pkg/standin/timescale"
 )
@@ -43,6 +44,7 @@ type store struct {
 	history   []change
 	forgotten int64         // version of the last change dropped from the history
 	changed   chan struct{} // closed at the next change
+	converted decodings
 	// collected says that an Operator collects what TidbClusters own, some time after they are gone; gone are those whose
 	// objects it has not collected yet.
 	collected bool
@@ -55,9 +57,7 @@ func newStore(clock timescale.Clock) *store {
 
 // get returns a copy.
 func (s *store) get(res, namespace, name string) (object, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o, ok := s.objects[res][objectKey{namespace, name}]
+	o, ok := s.peek(res, namespace, name)
 	if !ok {
 		return nil, false
 	}
@@ -71,11 +71,26 @@ func (s *store) list(res, namespace string) ([]object, int64) {
 	return sorted(s.objects[res], namespace), s.version
 }
 
+func (s *store) peek(res, namespace, name string) (object, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, ok := s.objects[res][objectKey{namespace, name}]
+	return o, ok
+}
+
+func (s *store) peekAll(res, namespace string) []object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return inOrder(s.objects[res], namespace)
+}
+
+func (s *store) decodings() *decodings { return &s.converted }
+
 // create fills in what a server fills in and stores o, which it owns from now on.
 func (s *store) create(r resource, o object, dryRun bool) (object, error) {
 	m := meta(o)
 	if m.GetName() == "" && m.GetGenerateName() != "" {
-		m.SetName(m.GetGenerateName() + uuid.NewString()[:5])
+		m.SetName(m.GetGenerateName() + utilrand.String(5))
 	}
 	if m.GetResourceVersion() != "" {
 		return nil, apierrors.NewInternalError(fmt.Errorf("resourceVersion should not be set on objects to be created"))
@@ -89,10 +104,13 @@ func (s *store) create(r resource, o object, dryRun bool) (object, error) {
 	if _, exists := s.objects[r.name][key]; exists {
 		return nil, apierrors.NewAlreadyExists(r.groupResource(), key.name)
 	}
-	if err := s.overQuota(r, key); err != nil {
+	if err := s.overQuota(r, key, o); err != nil {
 		return nil, err
 	}
-	m.SetUID(newUID())
+	if r.name == claims {
+		s.defaultClass(o)
+	}
+	m.SetUID(uuid.NewUUID())
 	m.SetCreationTimestamp(metav1.NewTime(s.clock.Now().UTC()))
 	m.SetDeletionTimestamp(nil)
 	if r.name != events && r.name != "configmaps" && r.name != "secrets" {
@@ -102,6 +120,20 @@ func (s *store) create(r resource, o object, dryRun bool) (object, error) {
 		s.put(r.name, key, o, nil)
 	}
 	return clone(o), nil
+}
+
+// defaultClass gives a new claim that names no StorageClass the default one, if there is one: a claim of "" wants none.
+func (s *store) defaultClass(claim object) {
+	spec := nested(claim, "spec")
+	if _, has := spec["storageClassName"]; has {
+		return
+	}
+	for key, class := range s.objects["storageclasses"] {
+		if meta(class).GetAnnotations()["storageclass.kubernetes.io/is-default-class"] == "true" {
+			spec["storageClassName"] = key.name
+			return
+		}
+	}
 }
 
 // write says how an update is meant.

@@ -5,13 +5,10 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
-
-func newUID() types.UID { return types.UID(uuid.NewString()) }
 
 // remove deletes an object and, unless the caller orphans them, everything that it owns. Of the finalizers only the
 // attacher's holds a PV back, and Operator 2.x's its own objects. Pods go at once: the kubelet is part of the Operator

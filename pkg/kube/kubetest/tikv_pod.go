@@ -32,7 +32,7 @@ type podState struct {
 	process   TiKVPod
 	why       string // it was last found unschedulable
 	ready     bool
-	restarts  int // times that its process has ended by itself
+	restarts  int // times that its process has exited on its own
 	storeID   cluster.StoreID
 }
 
@@ -135,7 +135,7 @@ func (o *Operator) takeResult(p *podState, obj *corev1.Pod) {
 
 // admit takes a waiting pod one step further: claims, node, volumes, process.
 func (o *Operator) admit(ctx context.Context, p *podState, spec clusterSpec, ordinal int, obj *corev1.Pod) {
-	if o.now().Before(p.notBefore) {
+	if o.early(p.notBefore) {
 		return
 	}
 	if o.objects.controlled && obj.Spec.NodeName == "" {
@@ -194,7 +194,7 @@ func (o *Operator) stopped(ctx context.Context, name cluster.Name, p *podState) 
 	return false
 }
 
-// observe writes what the process says into the pod.
+// observe writes the state of the process into the pod.
 func (o *Operator) observe(p *podState, spec clusterSpec, obj *corev1.Pod) {
 	id, _, ready, reason := o.runtime.TiKV(spec.name, obj.Name)
 	if strings.HasPrefix(reason, Crashed) {

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"reflect"
 	"sort"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // mustTyped converts a stored object; the server only stores what decodes, so an error is a bug of the stand-in.
@@ -21,13 +23,46 @@ func mustTyped[T any](o object) T {
 }
 
 // typed reads an object; it returns false if there is none.
-func typed[T any](s state, res, namespace, name string) (T, bool) {
-	o, ok := s.get(res, namespace, name)
+func typed[T any, P copied[T]](s state, res, namespace, name string) (T, bool) {
+	o, ok := s.peek(res, namespace, name)
 	if !ok {
 		var none T
 		return none, false
 	}
-	return mustTyped[T](o), true
+	return decoded[T, P](s, o), true
+}
+
+// decoded is a copy of a stored object, as peek and peekAll return it, in its type. Controllers read the same objects over
+// and over: each version is converted once.
+func decoded[T any, P copied[T]](s state, o object) T {
+	known := s.decodings()
+	uid := meta(o).GetUID()
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	last := known.byUID[uid]
+	value, ok := last.value.(P)
+	if !ok || reflect.ValueOf(last.of).Pointer() != reflect.ValueOf(o).Pointer() {
+		converted := mustTyped[T](o)
+		value = &converted
+		if known.byUID == nil {
+			known.byUID = map[types.UID]decoding{}
+		}
+		known.byUID[uid] = decoding{of: o, value: value}
+	}
+	var out T
+	value.DeepCopyInto(&out)
+	return out
+}
+
+// decodings are the last conversions of objects. An object in the store never changes, so the same map is the same object.
+type decodings struct {
+	mu    sync.Mutex
+	byUID map[types.UID]decoding
+}
+
+type decoding struct {
+	of    object
+	value any
 }
 
 // untyped goes by way of JSON, so that numbers are those of the wire.
@@ -51,17 +86,24 @@ func untyped(v any) object {
 	return o
 }
 
-// modify changes an object as a controller does, status included, trying again after somebody else's write.
+// copied is a kind whose type copies itself.
+type copied[T any] interface {
+	*T
+	DeepCopyInto(*T)
+}
+
+// modify changes an object as a controller does, status included, retrying after someone else's write.
 // An object that is gone meanwhile is left alone.
-func modify[T any](s state, res, namespace, name string, change func(*T)) {
+func modify[T any, P copied[T]](s state, res, namespace, name string, change func(*T)) {
 	for {
-		o, ok := s.get(res, namespace, name)
+		o, ok := s.peek(res, namespace, name)
 		if !ok {
 			return
 		}
-		v := mustTyped[T](o)
+		unchanged := decoded[T, P](s, o)
+		var v T
+		P(&unchanged).DeepCopyInto(&v)
 		change(&v)
-		unchanged := mustTyped[T](o)
 		if reflect.DeepEqual(v, unchanged) { // most are, and JSON takes longer
 			return
 		}
@@ -107,10 +149,19 @@ func label(o metav1.Object, key, value string) {
 
 // sorted are copies by namespace and name.
 func sorted(of map[objectKey]object, namespace string) []object {
+	found := inOrder(of, namespace)
+	for i, o := range found {
+		found[i] = clone(o)
+	}
+	return found
+}
+
+// inOrder are the objects themselves by namespace and name.
+func inOrder(of map[objectKey]object, namespace string) []object {
 	var found []object
 	for key, o := range of {
 		if namespace == "" || key.namespace == namespace {
-			found = append(found, clone(o))
+			found = append(found, o)
 		}
 	}
 	sort.Slice(found, func(i, j int) bool {

@@ -26,11 +26,14 @@ type TidbCluster struct {
 	Instance string
 	// TLS is spec.tlsCluster.enabled: PD and the stores accept only clients with a certificate of the cluster's CA.
 	TLS bool
+	// ClientCA and ClientPair are the secrets with the CA and with the certificate and key of the cluster's clients.
+	ClientCA, ClientPair string
 	// FailureStores is how many stores the Operator added to the replicas because others failed.
 	FailureStores int
 	// Scaling is true while the Operator adds or removes TiKV pods.
 	Scaling     bool
-	PDAddresses []string                   // client URLs of the healthy members, from the status
+	PDAddresses []string                   // client URLs of the healthy members, or of the service before all
+	PDReady     int                        // healthy members of PD, from the status
 	Stores      map[cluster.StoreID]string // pod by store id, from the status
 	// Elsewhere are stores of the same TiDB cluster in other Kubernetes clusters, each of which is backed up by a run
 	// of its own. It is nil for every cluster read from an API server.
@@ -39,6 +42,8 @@ type TidbCluster struct {
 	Object    json.RawMessage // unchanged, including unknown fields
 	// Objects are those of a cluster of TiDB Operator 2.x, which has no Object, as a manifest keeps them.
 	Objects []json.RawMessage
+	// Own means that a restore made it for itself: it cannot be given to another one.
+	Own bool
 	// Unsteady is why the cluster cannot be backed up now, as far as its objects show; nil if it can.
 	Unsteady error
 }
@@ -104,6 +109,7 @@ func Read(name cluster.Name, o *unstructured.Unstructured) (tc TidbCluster, conf
 		FailureStores: len(doc.Status.TiKV.FailureStores),
 		TLS:           doc.Spec.TLSCluster.Enabled,
 		Scaling:       doc.Status.TiKV.Phase == "Scale",
+		ClientCA:      ClientSecret(name.Name), ClientPair: ClientSecret(name.Name),
 	}
 	if v := doc.Spec.TiKV.Version; v != "" {
 		tc.Version = v
@@ -114,6 +120,7 @@ func Read(name cluster.Name, o *unstructured.Unstructured) (tc TidbCluster, conf
 		}
 	}
 	sort.Strings(tc.PDAddresses)
+	tc.PDReady = len(tc.PDAddresses)
 	for text, s := range doc.Status.TiKV.Stores {
 		id, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {

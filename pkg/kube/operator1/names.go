@@ -58,6 +58,9 @@ func Instance(o *unstructured.Unstructured) string {
 	return cmp.Or(o.GetLabels()[InstanceLabel], o.GetName())
 }
 
+// GroupVersion is that of TidbClusters.
+const GroupVersion = "pingcap.com/v1alpha1"
+
 // Resource is the resource of TidbClusters.
 func Resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "pingcap.com", Version: "v1alpha1", Resource: "tidbclusters"}

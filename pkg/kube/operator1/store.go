@@ -19,8 +19,8 @@ type Store struct {
 	Ordinal  int    // of its pod
 }
 
-// pod returns the name that the StatefulSet gives.
-func (s Store) pod() string { return fmt.Sprintf("%s-tikv-%d", s.Cluster.Name, s.Ordinal) }
+// Pod returns the name that the StatefulSet gives.
+func (s Store) Pod() string { return fmt.Sprintf("%s-tikv-%d", s.Cluster.Name, s.Ordinal) }
 
 // Claim returns the name of the target pod's claim that replaces the source's: both begin with the volume's name,
 // "tikv" or "tikv-NAME", and end with the pod's.
@@ -36,7 +36,7 @@ func (s Store) Claim(source *metav1.ObjectMeta) (string, error) {
 			"not the claim of a tikv pod of its annotation %s or of the cluster in its label %s", podNameKey,
 			InstanceLabel)
 	}
-	return match[1] + "-" + s.pod(), nil
+	return match[1] + "-" + s.Pod(), nil
 }
 
 // Labels derives the target's labels from the source's. The store keeps its id; the cluster has a new one.
@@ -55,6 +55,6 @@ func (s Store) Labels(from map[string]string) map[string]string {
 // RenamePod updates the pod name in labels or annotations that have one.
 func (s Store) RenamePod(m map[string]string) {
 	if _, has := m[podNameKey]; has {
-		m[podNameKey] = s.pod()
+		m[podNameKey] = s.Pod()
 	}
 }

@@ -50,7 +50,7 @@ func TestPatch_MergeAndJSONPatch_AreAppliedToTheCopy(t *testing.T) {
 
 func TestPatch_ThatTheDataOrTheRestoreDoNotAllow_IsRefusedByItsField(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct{ patch, says string }{
+	for name, row := range map[string]struct{ patch, want string }{
 		"version":       {`{"spec": {"version": "v7.1.0"}}`, `TiKV's version is "7.1.0", but the backup has "8.5.0"`},
 		"tikv version":  {`{"spec": {"tikv": {"version": "v8.1.0"}}}`, `"8.1.0"`},
 		"stores":        {`{"spec": {"tikv": {"replicas": 5}}}`, "the backup has 3 stores"},
@@ -72,7 +72,7 @@ func TestPatch_ThatTheDataOrTheRestoreDoNotAllow_IsRefusedByItsField(t *testing.
 			t.Parallel()
 			_, err := Make(json.RawMessage(changeable), changedTarget(Changes{Patches: []json.RawMessage{patchOf(t, row.patch)}}))
 			require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
-			require.Contains(t, err.Error()+failure.HintOf(err), row.says)
+			require.Contains(t, err.Error()+failure.HintOf(err), row.want)
 		})
 	}
 }
@@ -120,7 +120,7 @@ func TestManifest_OfAnotherClusterOrShape_IsRefused(t *testing.T) {
 		"storageVolumes": [{"name": "raft", "mountPath": "/var/lib/raft"}], "config": {"raft-engine": {"dir": "/var/lib/raft"}, "storage": {"api-version": 2}}}}}`
 	_, err := Make(json.RawMessage(changeable), changedTarget(Changes{Manifest: json.RawMessage(good)}))
 	require.NoError(t, err)
-	for name, row := range map[string]struct{ patch, says string }{
+	for name, row := range map[string]struct{ patch, want string }{
 		"name":      {`{"metadata": {"name": "src"}}`, "--to and the manifest"},
 		"namespace": {`{"metadata": {"namespace": "other"}}`, "--to and the manifest"},
 		"slots":     {`{"metadata": {"annotations": {"tikv.tidb.pingcap.com/delete-slots": "[0]"}}}`, "ordinals"},
@@ -134,7 +134,7 @@ func TestManifest_OfAnotherClusterOrShape_IsRefused(t *testing.T) {
 			require.NoError(t, err)
 			_, err = Make(json.RawMessage(changeable), changedTarget(Changes{Manifest: bad}))
 			require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
-			require.Contains(t, err.Error()+failure.HintOf(err), row.says)
+			require.Contains(t, err.Error()+failure.HintOf(err), row.want)
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
 // Objects are a cluster's objects as the API server returned them.
@@ -25,8 +26,12 @@ type Cluster struct {
 	Version                                string // of the first TiKVGroup
 	PD                                     string // URL; "" before the Operator has set it
 	PDReplicas, TiKVReplicas, TiDBReplicas int
-	Stores                                 map[cluster.StoreID]string // pod by store id
-	TLS                                    bool
+	PDReady, TiDBReady                     int // members, by their groups' statuses
+	// Run is the one that created it; "" if tisnap did not. Recovering is Recovering of its object.
+	Run        cluster.RunID
+	Recovering bool
+	Stores     map[cluster.StoreID]string // pod by store id
+	TLS        bool
 	// ClientCA and ClientPair are the secrets with the CA and with the certificate and key of the cluster's clients.
 	ClientCA, ClientPair string
 	// Unsteady is why the cluster cannot be backed up now; nil if it can.
@@ -50,12 +55,14 @@ func Read(name cluster.Name, all Objects) (*Cluster, error) {
 		return nil, err
 	}
 	client := doc.Spec.Security.TLS.Client
-	byDefault := name.Name + "-cluster-client-secret"
+	byDefault := clientSecret(name.Name)
 	c := &Cluster{
 		PD: pdURL(doc.Status.PD, name.Namespace), TLS: doc.Spec.TLSCluster.Enabled,
 		ClientCA:   cmp.Or(client.CA.Name, byDefault),
 		ClientPair: cmp.Or(client.CertKeyPair.Name, byDefault),
 		Stores:     map[cluster.StoreID]string{}, instances: map[string]tikvDoc{},
+		Run:        cluster.RunID(all.Cluster.GetAnnotations()[runmark.Key]),
+		Recovering: Recovering(all.Cluster),
 	}
 	groups := make([]groupDoc, len(all.Groups))
 	for i := range all.Groups {
@@ -86,8 +93,10 @@ func (c *Cluster) count(g *groupDoc) {
 	switch g.Kind {
 	case pdGroupKind:
 		c.PDReplicas += g.Spec.Replicas
+		c.PDReady += g.Status.ReadyReplicas
 	case "TiDBGroup":
 		c.TiDBReplicas += g.Spec.Replicas
+		c.TiDBReady += g.Status.ReadyReplicas
 	case tikvGroupKind:
 		c.TiKVReplicas += g.Spec.Replicas
 		c.Version = cmp.Or(c.Version, g.Spec.Template.Spec.Version)

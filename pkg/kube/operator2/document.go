@@ -48,7 +48,10 @@ type groupDoc struct {
 			} `json:"spec"`
 		} `json:"template"`
 	} `json:"spec"`
-	Status status `json:"status"`
+	Status struct {
+		status        `json:",inline"`
+		ReadyReplicas int `json:"readyReplicas"`
+	} `json:"status"`
 }
 
 // tikvDoc is the part of a TiKV instance that is read.

@@ -25,6 +25,9 @@ func Groups() []string {
 	return []string{pdGroups, tikvGroups, tidbGroups, "tiflashgroups", "ticdcgroups", "tiproxygroups"}
 }
 
+// Group is the API group of the Operator's objects.
+func Group() string { return Resource("").Group }
+
 // Resource returns one of the resources above.
 func Resource(name string) schema.GroupVersionResource {
 	group, version, _ := strings.Cut(GroupVersion, "/")
@@ -45,8 +48,32 @@ const (
 )
 
 // TiKVOf selects the instances and pods of a cluster's stores.
-func TiKVOf(cluster string) metav1.ListOptions {
-	return metav1.ListOptions{LabelSelector: clusterLabel + "=" + cluster + "," + componentLabel + "=" + tikv}
+func TiKVOf(cluster string) metav1.ListOptions { return ComponentOf(cluster, tikv) }
+
+// ComponentOf selects the instances and pods of a component of a cluster.
+func ComponentOf(cluster, component string) metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: clusterLabel + "=" + cluster + "," + componentLabel + "=" + component}
+}
+
+// Of selects whatever belongs to a cluster but its groups.
+func Of(cluster string) metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: clusterLabel + "=" + cluster}
+}
+
+// IsOf reports whether these are labels of something that belongs to a cluster.
+func IsOf(cluster string, labels map[string]string) bool { return labels[clusterLabel] == cluster }
+
+// IsStoreOf reports whether these are labels of something that belongs to a cluster's stores.
+func IsStoreOf(cluster string, labels map[string]string) bool {
+	return IsOf(cluster, labels) && Component(labels) == tikv
+}
+
+// Component returns the component that labels name.
+func Component(labels map[string]string) string { return labels[componentLabel] }
+
+// ResourceOf returns the resource of a kind.
+func ResourceOf(kind string) schema.GroupVersionResource {
+	return Resource(strings.ToLower(kind) + "s")
 }
 
 // IsPDOf reports whether a pod with these labels is a PD behind a service: that of its group or, with several groups,

@@ -8,6 +8,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,15 +22,16 @@ import (
 
 // Client is a client of the API server.
 type Client struct {
-	core, apps, authorization, storage rest.Interface
-	parameters                         runtime.ParameterCodec
+	core, apps, authorization, storage, networking, discovery rest.Interface
+
+	parameters runtime.ParameterCodec
 }
 
 // New makes a client without contacting the server. All of its requests share one limit, that of the configuration.
 func New(config *rest.Config, http *http.Client) (*Client, error) {
 	scheme := runtime.NewScheme()
 	groups := runtime.NewSchemeBuilder(corev1.AddToScheme, appsv1.AddToScheme, authorizationv1.AddToScheme,
-		storagev1.AddToScheme)
+		storagev1.AddToScheme, networkingv1.AddToScheme, discoveryv1.AddToScheme)
 	if err := groups.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
@@ -48,6 +51,8 @@ func New(config *rest.Config, http *http.Client) (*Client, error) {
 		{&c.apps, appsv1.SchemeGroupVersion},
 		{&c.authorization, authorizationv1.SchemeGroupVersion},
 		{&c.storage, storagev1.SchemeGroupVersion},
+		{&c.networking, networkingv1.SchemeGroupVersion},
+		{&c.discovery, discoveryv1.SchemeGroupVersion},
 	} {
 		of := own
 		of.GroupVersion, of.APIPath = &g.version, "/apis"
@@ -150,6 +155,22 @@ func (c *Client) StatefulSets(namespace string) *gentype.ClientWithList[*appsv1.
 // StorageClasses are those of the Kubernetes cluster.
 func (c *Client) StorageClasses() *gentype.ClientWithList[*storagev1.StorageClass, *storagev1.StorageClassList] {
 	return listing[storagev1.StorageClass, storagev1.StorageClassList](c, c.storage, "storageclasses", "")
+}
+
+// NetworkPolicies are those of a namespace.
+func (c *Client) NetworkPolicies(
+	namespace string,
+) *gentype.ClientWithList[*networkingv1.NetworkPolicy, *networkingv1.NetworkPolicyList] {
+	return listing[networkingv1.NetworkPolicy, networkingv1.NetworkPolicyList](c, c.networking, "networkpolicies",
+		namespace)
+}
+
+// EndpointSlices are those of a namespace.
+func (c *Client) EndpointSlices(
+	namespace string,
+) *gentype.ClientWithList[*discoveryv1.EndpointSlice, *discoveryv1.EndpointSliceList] {
+	return listing[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](c, c.discovery, "endpointslices",
+		namespace)
 }
 
 // SelfSubjectAccessReviews are questions about what this client may do.

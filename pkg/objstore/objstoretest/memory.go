@@ -95,17 +95,18 @@ func (m *Memory) Get(ctx context.Context, key string) ([]byte, objstore.Version,
 }
 
 // GetRange implements objstore.Store.
-func (m *Memory) GetRange(ctx context.Context, key string, offset, length int64) ([]byte, error) {
+func (m *Memory) GetRange(ctx context.Context, key string, offset int64, into []byte) error {
 	body, _, err := m.Get(ctx, key)
 	switch {
 	case err != nil:
-		return nil, err
-	case offset < 0 || length <= 0:
-		return nil, failure.New(failure.Usage, "get object", key, "no range")
-	case int64(len(body))-length < offset:
-		return nil, failure.New(failure.Corrupt, "get object", key, "it is shorter")
+		return err
+	case offset < 0 || len(into) == 0:
+		return failure.New(failure.Usage, "get object", key, "no range")
+	case int64(len(body)-len(into)) < offset:
+		return failure.New(failure.Corrupt, "get object", key, "it is shorter")
 	}
-	return body[offset : offset+length], nil
+	copy(into, body[offset:])
+	return nil
 }
 
 // List implements objstore.Store.

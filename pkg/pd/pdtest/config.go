@@ -16,6 +16,7 @@ type Config struct {
 	Members   int    // number of PD members; 0 is 1
 	Addr      string // host:port of the first member; "" is 127.0.0.1:0. The others take free ports of its host
 	Advertise string // host in the members' URLs, as a pod's DNS name is; "" is where they listen
+	Name      string // of the first member; "" is pd-0
 	Version   string // cluster version, "8.5.0" if empty: the stand-in has what a PD of that version has
 	ClusterID uint64 // 0: a random one
 	Faults    *fault.Plan

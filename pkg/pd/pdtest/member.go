@@ -32,7 +32,12 @@ type member struct {
 	wg    sync.WaitGroup
 }
 
-func (m *member) name() string { return fmt.Sprintf("pd-%d", m.index) }
+func (m *member) name() string {
+	if m.index == 0 && m.server.cfg.Name != "" {
+		return m.server.cfg.Name
+	}
+	return fmt.Sprintf("pd-%d", m.index)
+}
 
 func (m *member) id() uint64 { return m.server.disk.clusterID/1000*1000 + uint64(m.index) + 1 } //nolint:gosec // a small index
 

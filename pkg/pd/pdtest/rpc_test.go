@@ -196,7 +196,7 @@ func TestHTTP_Regions_AreFound(t *testing.T) { //nolint:tparallel // the cases s
 		"/regions/check/pending-peer":  `{"count":0,`,
 		"/regions/check/down-peer":     `{"count":0,`,
 	} {
-		t.Run(path, func(t *testing.T) { //nolint:paralleltest // what follows changes the server
+		t.Run(path, func(t *testing.T) { // what follows changes the server
 			code, body := curl(t, s, "GET", api+path, "")
 			require.Equal(t, 200, code, path)
 			require.Contains(t, body, want, path)

@@ -34,13 +34,47 @@ func (s *Server) addScheduler(r *request) answer {
 	if ofStore && !ok {
 		return refuse(400, "missing store id")
 	}
-	if ofStore {
-		s.disk.schedulerArgs[name] = append(s.disk.schedulerArgs[name], strconv.FormatUint(uint64(id), 10))
+	if store := strconv.FormatUint(uint64(id), 10); ofStore && !slices.Contains(s.disk.schedulerArgs[name], store) {
+		s.disk.schedulerArgs[name] = append(s.disk.schedulerArgs[name], store)
 	}
 	if !slices.Contains(s.disk.schedulers, name) {
 		s.disk.schedulers = append(s.disk.schedulers, name)
 	}
 	return answer{body: "The scheduler is created.", call: "AddScheduler " + name}
+}
+
+// deleteScheduler is DELETE /schedulers/{name}. The scheduler that evicts leaders is named with one of its stores, and goes with
+// the last of them.
+func (s *Server) deleteScheduler(r *request) answer {
+	const evict = "evict-leader-scheduler"
+	name := r.PathValue("name")
+	done := answer{body: "The scheduler is removed.", call: "RemoveScheduler " + name}
+	if store, ok := strings.CutPrefix(name, evict+"-"); ok {
+		stores := s.disk.schedulerArgs[evict]
+		if !slices.Contains(stores, store) {
+			return refuse(404, "[PD:scheduler:ErrSchedulerNotFound]scheduler not found")
+		}
+		stores = slices.DeleteFunc(slices.Clone(stores), func(other string) bool { return other == store })
+		s.disk.schedulerArgs[evict] = stores
+		if len(stores) > 0 {
+			return done
+		}
+		name = evict
+	}
+	if !slices.Contains(s.disk.schedulers, name) {
+		return refuse(404, "[PD:scheduler:ErrSchedulerNotFound]scheduler not found")
+	}
+	s.disk.schedulers = slices.DeleteFunc(s.disk.schedulers, func(other string) bool { return other == name })
+	return done
+}
+
+// getEvicted lists the stores whose leaders are evicted.
+func (s *Server) getEvicted(*request) answer {
+	ranges := object{}
+	for _, store := range s.disk.schedulerArgs["evict-leader-scheduler"] {
+		ranges[store] = []object{{"start-key": "", "end-key": ""}}
+	}
+	return answer{body: object{"store-id-ranges": ranges}}
 }
 
 // RemoveScheduler removes one, as pd-ctl does: the config lists it as disabled.

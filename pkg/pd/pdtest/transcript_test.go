@@ -68,7 +68,7 @@ func TestHTTP_RecordedCalls_GiveTheRecordedAnswers(t *testing.T) { //nolint:tpar
 		{"GET", "/regions/check/miss-peer", "", 200, "{\"count\":0,\"regions\":[]}\n"},
 		{"GET", "/region/id/10", "", 200, `{"id":10,"start_key":"","end_key":"62","epoch":{"conf_ver":5,"version":3},"peers":[{"role_name":"Voter","id":11,"store_id":1},{"role_name":"Voter","id":12,"store_id":2},{"role_name":"Voter","id":13,"store_id":3}],"leader":{"role_name":"Voter","id":11,"store_id":1},"cpu_usage":0,"written_bytes":0,"read_bytes":0,"written_keys":0,"read_keys":0,"approximate_size":1,"approximate_keys":1000}` + "\n"},
 	} {
-		t.Run(call.method+" "+call.path, func(t *testing.T) { //nolint:paralleltest // they run in this order
+		t.Run(call.method+" "+call.path, func(t *testing.T) { // they run in this order
 			if call.method == "SAFEPOINT" { // the first service safe point makes gc_worker's
 				_, err := s.UpdateServiceGCSafePoint(t.Context(), &pdpb.UpdateServiceGCSafePointRequest{ServiceId: []byte("x"), TTL: 0})
 				require.NoError(t, err)

@@ -13,6 +13,8 @@ func (s *Server) schedulingRoutes() []route {
 		{"GET " + api + "/schedulers", named("Schedulers"), true, s.getSchedulers},
 		{"POST " + api + "/schedulers", named("AddScheduler"), true, s.addScheduler},
 		{"POST " + api + "/schedulers/{name}", pausePoint, true, s.postScheduler},
+		{"DELETE " + api + "/schedulers/{name}", named("RemoveScheduler"), true, s.deleteScheduler},
+		{"GET " + api + "/scheduler-config/evict-leader-scheduler/list", named("Schedulers"), true, s.getEvicted},
 		{"GET " + api + "/operators", named("Operators"), true, s.getOperators},
 		{"GET " + api + "/operators/{id}", named("Operators"), true, s.getOperator},
 		{"POST " + api + "/operators", named("AddOperator"), true, s.postOperator},

@@ -2,7 +2,9 @@ package pdtest
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -18,6 +20,7 @@ func (s *Server) topologyRoutes() []route {
 	return []route{
 		{"GET " + api + "/stores", named("Stores"), true, s.getStores},
 		{"GET " + api + "/store/{id}", named("Store"), true, s.getStore},
+		{"POST " + api + "/store/{id}/label", named("SetStoreLabels"), true, s.postStoreLabels},
 		{"GET " + api + "/regions", regions, true, func(*request) answer { return s.regionList(s.disk.regions.scan(nil, nil, 0)) }},
 		{"GET " + api + "/regions/count", regions, true, s.getRegionCount},
 		{"GET " + api + "/regions/key", regions, true, s.getRegionsByKey},
@@ -52,6 +55,32 @@ func (s *Server) getStore(r *request) answer {
 		return refuse(404, fmt.Sprintf("[PD:core:ErrStoreNotFound]store %d not found", id))
 	}
 	return answer{body: s.storeInfo(store)}
+}
+
+// postStoreLabels sets labels of a store; others stay.
+func (s *Server) postStoreLabels(r *request) answer {
+	id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
+	if err != nil {
+		return refuse(400, err.Error())
+	}
+	labels := map[string]string{}
+	if err := json.Unmarshal(r.body, &labels); err != nil {
+		return refuse(400, err.Error())
+	}
+	old := s.disk.stores[id]
+	if old == nil {
+		return refuse(404, fmt.Sprintf("[PD:core:ErrStoreNotFound]store %d not found", id))
+	}
+	store := *old
+	store.Labels = slices.DeleteFunc(slices.Clone(old.GetLabels()), func(l *metapb.StoreLabel) bool {
+		_, changed := labels[l.GetKey()]
+		return changed
+	})
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		store.Labels = append(store.Labels, &metapb.StoreLabel{Key: key, Value: labels[key]})
+	}
+	s.disk.stores[id] = &store
+	return answer{body: "The store's label is updated.", call: "SetStoreLabels " + decimal(id)}
 }
 
 type storeMeta struct {

@@ -29,7 +29,7 @@ func facts(r *report.Report) g.Node {
 	if r.Changed != nil {
 		add("written to", r.Changed.Text())
 	}
-	for _, f := range slices.Concat(r.Regions.Facts(), r.EarlyApply.Facts(), r.Archived.Facts()) {
+	for _, f := range slices.Concat(r.Regions.Facts(), r.EarlyApply.Facts(), r.Archived.Facts(), r.Copied.Facts()) {
 		add(f[0], f[1])
 	}
 	return h.Dl(h.Class("facts"), out)
@@ -72,8 +72,8 @@ func plural(n int, of string) string {
 
 // against is the expected time of the run.
 func against(r *report.Report) string {
-	e := r.Expected
-	if e == nil || e.Seconds <= 0 || e.NotAWS {
+	e := r.Shown()
+	if e == nil || e.NotAWS {
 		return ""
 	}
 	return "expected " + report.Roughly(e.Seconds)

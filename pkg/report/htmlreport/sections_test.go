@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/report/htmlreport"
 	"github.com/tisnap/tisnap/pkg/report/reporttest"
@@ -91,7 +92,16 @@ func TestWrite_Sections_HaveTheRunsFigures(t *testing.T) {
 	}
 }
 
-// What a restore did with the regions is among its facts, as in the table and in Markdown.
+// How long a run took to fail is not compared with how long it should have taken.
+func TestWrite_FailedRun_HasNoExpectation(t *testing.T) {
+	t.Parallel()
+	r := reporttest.Backup(5)
+	r.Outcome = phase.Failed
+	page := written(t, htmlreport.Page{Reports: []*report.Report{r}})
+	require.NotContains(t, page, "Expected and actual")
+	require.NotContains(t, page, "expected 15m")
+}
+
 func TestWrite_ExpectedOfAWS_IsNotComparedElsewhere(t *testing.T) {
 	t.Parallel()
 	compared, other := reporttest.Backup(3), reporttest.Backup(3)
@@ -102,6 +112,7 @@ func TestWrite_ExpectedOfAWS_IsNotComparedElsewhere(t *testing.T) {
 	}
 }
 
+// What a restore did with the regions is among its facts, as in the table and in Markdown.
 func TestWrite_Regions_AreAmongTheFacts(t *testing.T) {
 	t.Parallel()
 	r := reporttest.Restore(3)

@@ -9,8 +9,8 @@ import (
 
 // expected has the model's figures next to the run's own.
 func expected(r *report.Report) g.Node {
-	e := r.Expected
-	if e == nil || e.Seconds <= 0 {
+	e := r.Shown()
+	if e == nil {
 		return nil
 	}
 	rows := g.Group{}
@@ -19,7 +19,7 @@ func expected(r *report.Report) g.Node {
 		if ran {
 			actual = report.Duration(got)
 			if verdict = ""; !e.NotAWS {
-				difference, verdict = report.Difference(want, got), report.Verdict(low, high, got)
+				difference, verdict = report.Difference(want, got), report.Comparison(low, high, got)
 			}
 			if r.TotalSeconds > 0 {
 				share = report.Percent(got / r.TotalSeconds)
@@ -49,9 +49,9 @@ func expected(r *report.Report) g.Node {
 	}
 }
 
-// published is the published table with the run's figures; nil for an archive, for which there is none.
+// published is the published table with the run's figures; nil for an archive or a copy, for which there is none.
 func published(r *report.Report, compare bool) g.Node {
-	if r.Operation == report.Archive {
+	if len(report.PublishedPhases(r.Operation)) == 0 {
 		return nil
 	}
 	t := r.Published(compare)

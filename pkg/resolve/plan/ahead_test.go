@@ -49,7 +49,7 @@ func TestMakePlan_ReplicasAheadOfTheirLogs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			made, err := plan.Make(row.logs.metas(t), plan.Rules{Replicas: len(row.logs), Ahead: row.ahead, AheadForSure: row.sure})
+			made, err := plan.Make(t.Context(), row.logs.metas(t), plan.Rules{Replicas: len(row.logs), Ahead: row.ahead, AheadForSure: row.sure})
 			require.NoError(t, err)
 			require.Equal(t, row.leader, made.Leaders[0].Store)
 			require.Equal(t, row.affected, made.Affected)
@@ -80,7 +80,7 @@ func TestMakePlan_NoHealthyReplicaIsLeft_IsCorrupt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := plan.Make(row.logs.metas(t), row.rules)
+			_, err := plan.Make(t.Context(), row.logs.metas(t), row.rules)
 			require.Equal(t, failure.Corrupt, failure.KindOf(err))
 			require.ErrorContains(t, err, "region 7 on store 1, applied up to index 12")
 			require.ErrorContains(t, err, row.why)
@@ -93,7 +93,7 @@ func TestUnchanged_ReplicaAheadOfTheLog_IsTakenBack(t *testing.T) {
 	t.Parallel()
 	set := marks.NewSet([]marks.Mark{{Region: 7, Version: 1, Term: 5, Index: 10}})
 	unchanged := func(early ...plan.Ahead) []bool {
-		made, err := plan.Make(indexes(10, 10, 10).metas(t), plan.Rules{Replicas: 3, Ahead: early})
+		made, err := plan.Make(t.Context(), indexes(10, 10, 10).metas(t), plan.Rules{Replicas: 3, Ahead: early})
 		require.NoError(t, err)
 		return made.Unchanged(set)
 	}
@@ -121,7 +121,7 @@ func TestMakePlan_Ahead_Property(t *testing.T) {
 				want = append(want, a)
 			}
 		}
-		made, err := plan.Make(indexes(last...).metas(t), plan.Rules{Replicas: 3, Ahead: list})
+		made, err := plan.Make(t.Context(), indexes(last...).metas(t), plan.Rules{Replicas: 3, Ahead: list})
 		if len(want) == 3 {
 			require.Equal(t, failure.Corrupt, failure.KindOf(err))
 			return

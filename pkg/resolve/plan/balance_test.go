@@ -87,7 +87,7 @@ func BenchmarkPlan(b *testing.B) {
 	compact := metas.metas(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		plan, err := plan.Make(compact, plan.Rules{Replicas: 3})
+		plan, err := plan.Make(b.Context(), compact, plan.Rules{Replicas: 3})
 		if err != nil {
 			b.Fatal(err)
 		}

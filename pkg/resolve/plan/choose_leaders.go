@@ -55,14 +55,16 @@ type choices struct {
 }
 
 // chooseLeaders chooses the best peers of each region, on all processors: the region ids are cut into as many parts.
-func chooseLeaders(stores []cluster.StoreID, tables []*StoreMetas, rules Rules) (*choices, error) {
+func chooseLeaders(
+	ctx context.Context, stores []cluster.StoreID, tables []*StoreMetas, rules Rules,
+) (*choices, error) {
 	if len(stores) > math.MaxUint16 {
 		return nil, failure.New(failure.Corrupt, "plan recovery", "", "%d stores are more than a cluster has",
 			len(stores))
 	}
 	cuts := partition(tables, runtime.GOMAXPROCS(0))
 	parts, early := make([]*choices, len(cuts)-1), newAheadSet(rules.Ahead)
-	err := parallel.Each(context.Background(), 0, parts, func(_ context.Context, i int, _ *choices) error {
+	err := parallel.Each(ctx, 0, parts, func(_ context.Context, i int, _ *choices) error {
 		parts[i] = &choices{stores: stores, early: early, certain: rules.AheadForSure}
 		return parts[i].run(newQueue(tables, cuts[i], cuts[i+1], i == len(parts)-1), rules.Replicas)
 	})

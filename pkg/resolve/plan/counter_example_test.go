@@ -88,7 +88,7 @@ func counterExamples() []counterExample {
 			without: as(func(m *marks.Mark, l *marks.Log) { l.Index = m.Index }),
 		},
 		{
-			name: "lock: a transaction whose primary is in another region, and is taken back there", mark: mark,
+			name: "lock: a transaction whose primary is in another region, and is flashed back there", mark: mark,
 			peers: onThree(at(6, 2, locked...)), without: marks.Mark.Unchanged, locks: true,
 		},
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -97,7 +98,7 @@ type Plan struct {
 // Make chooses a leader for every region. It is pure, and the same metas give the same plan. What cannot be
 // proven is an error, of kind Corrupt and with the regions named: the key space is covered exactly once, every
 // region is on a majority of its replicas, and no tombstone knows more than the peers that are left.
-func Make(metas *Metas, rules Rules) (*Plan, error) {
+func Make(ctx context.Context, metas *Metas, rules Rules) (*Plan, error) {
 	stores := metas.ids()
 	if len(stores) == 0 {
 		return nil, failure.New(failure.Corrupt, "plan recovery", "", "no store reported")
@@ -106,7 +107,7 @@ func Make(metas *Metas, rules Rules) (*Plan, error) {
 	for i, id := range stores {
 		tables[i] = metas.stores[id].inOrder()
 	}
-	c, err := chooseLeaders(stores, tables, rules)
+	c, err := chooseLeaders(ctx, stores, tables, rules)
 	if err != nil {
 		return nil, err
 	}

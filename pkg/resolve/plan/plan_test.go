@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -45,8 +46,14 @@ func (p peers) metas(t require.TestingT) *plan.Metas {
 	return m
 }
 
-func makePlan(t require.TestingT, p peers, replicas int, lost ...cluster.StoreID) (*plan.Plan, error) {
-	return plan.Make(p.metas(t), plan.Rules{Replicas: replicas, Lost: lost})
+// planner is a test, or one of rapid's cases.
+type planner interface {
+	require.TestingT
+	Context() context.Context
+}
+
+func makePlan(t planner, p peers, replicas int, lost ...cluster.StoreID) (*plan.Plan, error) {
+	return plan.Make(t.Context(), p.metas(t), plan.Rules{Replicas: replicas, Lost: lost})
 }
 
 // onAll is the same metas on stores 1, 2 and 3.

@@ -1,4 +1,4 @@
-package sweep //nolint:testpackage // the type is not exported
+package sweep
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package sweep //nolint:testpackage // the sweep is not exported
+package sweep
 
 import (
 	"context"

@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -22,6 +23,7 @@ type Created map[cluster.SnapshotID]cluster.VolumeID
 // lost answer the request is repeated with the same token, which returns the same volume. It returns what was made also
 // on error.
 func (m *Maker) Create(ctx context.Context, s *phase.Scope) (Created, error) {
+	ctx = fenced.With(ctx, m.owner.Runner.Fence().Check) // a broken lock is noticed before the next renewal
 	if err := s.Intent(ctx, journal.IntentCreateVolumes, m.plan.Volumes); err != nil {
 		return nil, err
 	}
@@ -155,25 +157,23 @@ func (m *Maker) ask(ctx context.Context, v *Volume, rate int64) (ebs.Volume, err
 }
 
 // madeAlready looks for the run's volume of the snapshot until EC2 cannot hide it any more; "" if there is none.
-func (m *Maker) madeAlready(ctx context.Context, v *Volume) (cluster.VolumeID, error) {
-	for end := time.Now().Add(m.opts.Visibility); ; {
+func (m *Maker) madeAlready(ctx context.Context, v *Volume) (id cluster.VolumeID, err error) {
+	end := time.Now().Add(m.opts.Visibility)
+	err = wait.Until(ctx, wait.Every(m.opts.Poll), func() (bool, error) {
 		found, err := m.ec2.FindVolumes(ctx,
 			ebs.Tags{ebs.TagRun: string(m.owner.Run), ebs.TagSnapshot: string(v.Snapshot)})
 		if err != nil {
-			return "", failure.Annotate(err, "find volume", string(v.Snapshot))
+			return true, failure.Annotate(err, "find volume", string(v.Snapshot))
 		}
 		for _, made := range found {
 			if made.State.Outcome() != ebs.VolumeFailed {
-				return made.ID, nil
+				id = made.ID
+				return true, nil
 			}
 		}
-		if time.Now().After(end) {
-			return "", nil
-		}
-		if err := wait.For(ctx, m.opts.Poll); err != nil {
-			return "", err
-		}
-	}
+		return time.Now().After(end), nil
+	})
+	return id, err
 }
 
 // request returns the volume's request.
@@ -184,7 +184,6 @@ func (m *Maker) request(v *Volume, rate int64) ebs.VolumeRequest {
 		Token: token(m.owner.Run, &fresh, rate), Snapshot: v.Snapshot, Zone: v.Zone, Spec: v.Spec,
 		InitializationMiB: rate,
 		Encrypted:         m.opts.KMSKey != "" || v.encrypt, KMSKey: m.opts.KMSKey, Tags: m.tags(v),
-		Before: m.owner.Runner.Fence().Check,
 	}
 }
 

@@ -36,19 +36,19 @@ func (m *Maker) Delete(ctx context.Context, s *phase.Scope, podsGo bool) error {
 		})
 		errs = append(errs, slices.Collect(maps.Values(left))...)
 		if err := errors.Join(errs...); err != nil {
-			return m.leftover(doomed, gone, err)
+			return m.notDeleted(doomed, gone, err)
 		}
 		if !m.unanswered(len(gone)) || asked.After(hiddenUntil) {
 			m.remains.Clear(RemainsVolumes)
 			return nil
 		} else if !waiting {
 			waiting = true
-			s.Note("waiting until %s for volumes that EC2 may still make of a request whose answer is late, to "+
-				"delete them; if this process has to end before: %s",
+			s.Note("waiting until %s for volumes that a timed-out request may still create, to delete "+
+				"them; if this process has to end before: %s",
 				hiddenUntil.UTC().Format(time.RFC3339), m.removal())
 		}
 		if err := wait.For(ctx, m.opts.Poll); err != nil {
-			return m.leftover(nil, gone, err)
+			return m.notDeleted(nil, gone, err)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func (m *Maker) deleteVolume(podsGo bool) func(context.Context, cluster.VolumeID
 	}
 }
 
-func (m *Maker) leftover(doomed []cluster.VolumeID, gone map[cluster.VolumeID]bool, err error) error {
+func (m *Maker) notDeleted(doomed []cluster.VolumeID, gone map[cluster.VolumeID]bool, err error) error {
 	var names []string
 	for _, id := range doomed {
 		if !gone[id] {

@@ -69,32 +69,35 @@ func (m *Maker) waveTime() time.Duration {
 func (m *Maker) awaitFill(ctx context.Context, s *phase.Scope, volumes []*Volume, room int) error {
 	ctx, cancel := context.WithTimeout(ctx, m.waveTime())
 	defer cancel()
-	for {
+	filling := 0
+	err := wait.Until(ctx, wait.Every(min(fillPollInterval, m.opts.Timeout/20)), func() (bool, error) {
 		ids := make([]cluster.VolumeID, 0, len(volumes))
 		for _, v := range volumes {
 			ids = append(ids, v.ID)
 		}
 		found, err := m.ec2.Initializations(ctx, ids)
 		if err != nil && !failure.Transient(err) {
-			return failure.Annotate(err, "ask how far volumes are", m.owner.Target.String())
+			return true, failure.Annotate(err, "ask how far volumes are", m.owner.Target.String())
 		}
-		filling := len(ids)
+		filling = len(ids)
 		for _, i := range found {
 			if i.Done() {
 				filling--
 			}
 		}
 		if err == nil && filling <= room {
-			return nil
+			return true, nil
 		}
 		s.Note("%d volumes are being initialised at %d MiB/s each; the next wave waits for them", filling,
 			m.plan.fill.rate)
-		if err := wait.For(ctx, min(fillPollInterval, m.opts.Timeout/20)); err != nil {
-			return failure.New(failure.Limited, "wait for initialization", m.owner.Target.String(),
-				"%d volumes are not done: %w", filling, err).
-				WithHint("give it more time by --timeout, or leave --initialization-rate out")
-		}
+		return false, nil
+	})
+	if ended := wait.EndOf(err); ended != nil {
+		return failure.New(failure.Limited, "wait for initialization", m.owner.Target.String(),
+			"%d volumes are not done: %w", filling, ended.Cause).
+			WithHint("give it more time by --timeout, or leave --initialization-rate out")
 	}
+	return err
 }
 
 // noteInitialization records each volume's progress in the result. It is only for the report: errors are ignored.

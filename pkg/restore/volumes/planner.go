@@ -43,6 +43,9 @@ type Planner struct {
 	EC2      EBS
 	Manifest *manifest.Manifest
 	Options  Options
+	// FromArchive means that the snapshots are made of an archive, not of the manifest's volumes, and may not exist
+	// yet.
+	FromArchive bool
 }
 
 // Plan is a restore's volumes, in the order of the target's pods.
@@ -69,15 +72,6 @@ func (p *Plan) SizesGiB() map[string]int64 {
 		sizes[v.Mount] = max(sizes[v.Mount], v.Spec.SizeGiB)
 	}
 	return sizes
-}
-
-// Ordinals maps stores to the ordinals of the target's pods.
-func (p *Plan) Ordinals() map[cluster.StoreID]int {
-	out := map[cluster.StoreID]int{}
-	for i := range p.Volumes {
-		out[p.Volumes[i].Store] = p.Volumes[i].Ordinal
-	}
-	return out
 }
 
 // CheckAccount checks the account and region of the volumes before anything is requested there. It returns the
@@ -172,6 +166,9 @@ func (p Planner) CheckSnapshots(ctx context.Context, plan *Plan) error {
 		case snap.State != ebs.SnapshotCompleted:
 			bad = append(bad, fmt.Sprintf("%s is %s", want.ID, snap.State))
 		default:
+			if p.FromArchive {
+				snap.Volume = "" // EC2 reports an arbitrary one
+			}
 			bad = append(bad, contradictions(p.Manifest, want, snap)...)
 		}
 	}
@@ -214,7 +211,11 @@ func (p Planner) CheckKeys(ctx context.Context, s *phase.Scope, plan Plan) error
 // Probe asks EC2, by a dry run, whether a volume may be made, and notes what will be made.
 func (p Planner) Probe(ctx context.Context, s *phase.Scope, plan Plan) error {
 	v := plan.Volumes[0]
-	if err := p.EC2.Probe(ctx, ebs.ActionCreateVolume, string(v.Snapshot), v.Zone); err != nil {
+	snapshot := v.Snapshot
+	if p.FromArchive {
+		snapshot = ""
+	}
+	if err := p.EC2.Probe(ctx, ebs.ActionCreateVolume, string(snapshot), v.Zone); err != nil {
 		return failure.Annotate(err, "check permissions", string(v.Snapshot))
 	}
 	s.Note("%d volumes of %s, %d IOPS, %d MiB/s, in account %s", len(plan.Volumes), v.Spec.Type, v.Spec.IOPS,

@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/wait"
@@ -40,17 +41,18 @@ const ModifyDeadline = 15 * time.Minute
 func (m *Maker) Modify(ctx context.Context, s *phase.Scope) (refused []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, min(ModifyDeadline, m.opts.Timeout))
 	defer cancel()
+	ctx = fenced.With(ctx, m.owner.Runner.Fence().Check)
 	s.Expect(int64(len(m.plan.Volumes)), "volumes")
 	errs := make([]error, len(m.plan.Volumes))
 	err = parallel.Each(ctx, 0, m.plan.Volumes, func(ctx context.Context, i int, v Volume) error {
 		if v.After == nil || *v.After == v.Spec {
 			return nil
 		}
-		if err := m.owner.Runner.Fence().Check(ctx); err != nil {
+		change, err := m.ec2.ModifyVolume(ctx, v.ID, *v.After)
+		if fenced.Refused(err) {
 			return err
 		}
-		var change ebs.Modification
-		change, errs[i] = m.ec2.ModifyVolume(ctx, v.ID, *v.After)
+		errs[i] = err
 		// it already has the profile
 		m.plan.Volumes[i].modified = errs[i] == nil && change.Accepted()
 		return nil

@@ -22,11 +22,13 @@ func contradictions(m *manifest.Manifest, want manifest.Snapshot, got ebs.Snapsh
 	differ := func(format string, args ...any) {
 		out = append(out, fmt.Sprintf("%s ", want.ID)+fmt.Sprintf(format, args...))
 	}
-	if want.Volume != "" && got.Volume != "" && want.Volume != got.Volume {
+	copied := want.CopiedFrom != "" // EC2 reports an arbitrary volume for a copy
+	if !copied && want.Volume != "" && got.Volume != "" && want.Volume != got.Volume {
 		differ("is of volume %s, and of %s by the manifest", got.Volume, want.Volume)
 	}
 	for _, row := range []struct{ tag, want string }{
 		{ebs.TagStore, want.Store.String()}, {ebs.TagBackup, string(m.ID)},
+		{ebs.TagCopiedFrom, string(want.CopiedFrom)},
 	} {
 		if m.Tool == manifest.ToolBR && row.tag == ebs.TagBackup {
 			continue // br's document does not name its backup

@@ -96,8 +96,8 @@ func (t *Tool) run(ctx context.Context, words []string, repo, image, out string)
 	for _, setting := range t.env {
 		cmd.Env = append(cmd.Env, fill.Replace(setting))
 	}
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return use{}, err
@@ -108,7 +108,7 @@ func (t *Tool) run(ctx context.Context, words []string, repo, image, out string)
 	close(ended)
 	u := use{memory: <-memory, wall: time.Since(began).Seconds()}
 	if err != nil {
-		return use{}, fmt.Errorf("%s: %w: %s", strings.Join(filled, " "), err, said.String())
+		return use{}, fmt.Errorf("%s: %w: %s", strings.Join(filled, " "), err, output.String())
 	}
 	u.seconds = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 	return u, nil

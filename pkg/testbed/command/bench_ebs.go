@@ -21,7 +21,7 @@ func benchEBSCommand() *cobra.Command {
 		Use:   "bench-ebs",
 		Short: "Measure cutting, restoring and deleting volumes against EC2's request limits, as JSON",
 		Long: `Measure cutting, restoring and deleting volumes against EC2's request limits: the adapter that tisnap ships
-against the stand-in for EC2, with the default buckets of an account that nobody else uses, quotas that are high
+against the stand-in for EC2, with the default buckets of an account that no one else uses, quotas that are high
 enough, and EC2's latencies. Time is scaled; the figures are in EC2's seconds. The result goes to stdout as JSON
 and to stderr as a table, each figure beside what it must reach. The exit status is 1 if one does not.`,
 		Args: cobra.NoArgs,

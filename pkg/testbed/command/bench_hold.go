@@ -61,7 +61,7 @@ hold, and count what it keeps. The result is JSON on stdout; what is missed make
 	}
 	f := cmd.Flags()
 	f.IntSliceVar(&stores, "stores", []int{20, 100, 300}, "sizes of the clusters")
-	f.StringSliceVar(&ways, "via", []string{string(reach.Direct)}, "ways to PD and the stores, direct or port-forward: each cluster is held by each, and what the others add to the first is said")
+	f.StringSliceVar(&ways, "via", []string{string(reach.Direct)}, "ways to PD and the stores, direct or port-forward: each cluster is held by each, and what the others add to the first is printed")
 	f.IntVar(&regions, "regions", 100, "regions that each store leads")
 	f.IntVar(&runs, "failing", 100, "runs in a row that fail; 0 makes none")
 	f.Int64Var(&seed, "seed", 1, "seed of EC2's latencies")

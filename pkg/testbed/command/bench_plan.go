@@ -68,7 +68,7 @@ func measurePlan(ctx context.Context, city *cityOfRegions) (planRun, error) {
 	best := planRun{seconds: math.Inf(1), cpu: math.Inf(1)}
 	for i := range 5 {
 		start, cpu := time.Now(), cpuTime()
-		made, err := plan.Make(metas, plan.Rules{Replicas: 3})
+		made, err := plan.Make(ctx, metas, plan.Rules{Replicas: 3})
 		if err != nil {
 			return planRun{}, err
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 func chaosCommand() *cobra.Command {
-	s := &seeds{}
+	s, generation := &seeds{}, operator(1)
 	cmd := &cobra.Command{
 		Use:   "chaos",
 		Short: "Back up and restore with random kills and random faults of all systems at once, and prove every row",
@@ -27,7 +27,7 @@ has to be right. A failure prints its seed and the program's output.`,
 			var processes atomic.Int64
 			err := s.each(cmd, func(ctx context.Context, seed int64, out, errs io.Writer) error {
 				begin := time.Now()
-				r, err := crash.Chaos(ctx, crash.ChaosConfig{Tisnap: s.tisnap, Seed: seed})
+				r, err := crash.Chaos(ctx, crash.ChaosConfig{Tisnap: s.tisnap, Seed: seed, Operator: int(generation)})
 				processes.Add(int64(r.Processes))
 				if err != nil {
 					fmt.Fprintln(errs, r.Output)
@@ -43,6 +43,7 @@ has to be right. A failure prints its seed and the program's output.`,
 			return nil
 		},
 	}
+	generation.flag(cmd)
 	s.flags(cmd, 20, 5*time.Minute)
 	cmd.Flags().IntVar(&s.atOnce, "at-once", 4, "runs at the same time, each on a testbed of its own")
 	return cmd

@@ -33,7 +33,7 @@ func root() *cobra.Command {
 	}
 	cmd.AddCommand(
 		demoCommand(), serveCommand(), crashCommand(), chaosCommand(), failingRunsCommand(),
-		soakCommand(), soakEBSCommand(), soakResolveCommand(), soakHoldCommand(), soakKubeCommand(), soakEarlyCommand(),
+		soakCommand(), soakEBSCommand(), soakResolveCommand(), soakHoldCommand(), soakKubeCommand(), soakEarlyCommand(), soakArchiveCommand(),
 		benchResolveCommand(), benchStoresCommand(), benchEBSCommand(), benchBlocksCommand(), benchArchiveCommand(), archiveImageCommand(), benchHoldCommand(), benchMarksCommand(), benchRestoreCommand(),
 	)
 	return cmd
@@ -49,7 +49,7 @@ func beside() string {
 }
 
 // binary runs the shipped program as it is, by the environment alone, in its own process. Its stderr and,
-// where nobody reads it, its stdout go to the given writers.
+// where no one reads it, its stdout go to the given writers.
 func binary(path string, stdout, stderr io.Writer) func(*testbed.Testbed) round.Tisnap {
 	return binaryAs(path, stdout, stderr, func(string) string { return "" })
 }
@@ -62,7 +62,7 @@ func binaryAs(path string, stdout, stderr io.Writer, kubeconfig func(command str
 				fmt.Fprintf(stdout, "\n$ tisnap %s\n", join(args))
 				out = stdout
 			}
-			cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // the flag says what to run
+			cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // the program that the flag names
 			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 			cmd.WaitDelay = time.Minute
 			cmd.Env = append(os.Environ(), bed.Env()...)

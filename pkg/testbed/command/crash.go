@@ -17,6 +17,7 @@ import (
 func crashCommand() *cobra.Command {
 	var cfg crash.Config
 	var runs, positions []string
+	var then string
 	cmd := &cobra.Command{
 		Use:   "crash",
 		Short: "Kill every run at every step, run it again, and prove that nothing is lost, leaked or held",
@@ -44,12 +45,16 @@ the lock is watched.`,
 				}
 				cfg.At = append(cfg.At, crash.Position(p))
 			}
+			if cfg.Then = crash.Then(then); !slices.Contains(crash.Thens(), cfg.Then) {
+				return fmt.Errorf("--then %q: want one of %q", then, crash.Thens()[1:])
+			}
 			return playMatrix(cmd.Context(), cfg, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&runs, "run", nil, "the runs to kill (default: all)")
 	f.StringSliceVar(&positions, "at", nil, "only the cells of these positions, such as suspended or suspended-undo (default: all that kill)")
+	f.StringVar(&then, "then", "", "what follows each kill of a restore, before it is run again: abort, gc, or gc-cluster")
 	f.StringVar(&cfg.Only, "only", "", "the one cell of this name")
 	f.IntVar(&cfg.Sample, "sample", 0, "so many cells of each run, spread over all")
 	f.Int64Var(&cfg.Seed, "seed", 0, "the cell with which the sample begins")
@@ -77,7 +82,7 @@ func playMatrix(ctx context.Context, cfg crash.Config, stdout, stderr io.Writer)
 	for _, o := range outcomes {
 		if o.Err != nil {
 			failed++
-			fmt.Fprintf(stderr, "\n%s\n%s: %v\nrun it again with: make crash ONLY=%q\n", o.Output, o.Cell, o.Err, o.Cell)
+			fmt.Fprintf(stderr, "\n%s\n%s: %v\nrun it again with: make crash RUNS=%s THEN=%s ONLY=%q\n", o.Output, o.Cell, o.Err, o.Cell.Run, o.Cell.Then, o.Cell)
 		}
 	}
 	fmt.Fprint(stdout, crash.Table(outcomes))

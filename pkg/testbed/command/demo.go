@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -17,11 +18,19 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed/round"
 )
 
+// The demo is to end within half a minute: it collects garbage rarely, and waits for EC2's model less than a user would.
+const (
+	demoGCPercent = 400
+	demoMemory    = 1 << 30 // above it garbage is collected all the time
+	demoScale     = 3       // how many times as fast EC2's and the Operator's time runs
+)
+
 func demoCommand() *cobra.Command {
 	var accounts, regions, clients, hot int
 	var seed int64
 	var tisnap, controlPlane, roles string
 	var volume cluster.VolumeSpec
+	var generation operator
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Back up a running cluster, destroy it, restore it, and prove every row",
@@ -33,13 +42,21 @@ func demoCommand() *cobra.Command {
 			cfg := round.Config{
 				Tisnap: binary(tisnap, cmd.OutOrStdout(), cmd.ErrOrStderr()), Seed: seed,
 				Accounts: accounts, Regions: regions, Clients: clients, Hot: hot, Volume: volume, Warm: time.Second,
+				Operator: int(generation),
+			}
+			debug.SetGCPercent(demoGCPercent)
+			debug.SetMemoryLimit(demoMemory)
+			if controlPlane != "" && generation == 2 {
+				return errors.New("--control-plane has TiDB Operator 1.x alone")
 			}
 			if controlPlane == "" {
+				cfg.Scale = demoScale
 				return demo(cmd.Context(), cmd, "Kubernetes", cfg)
 			}
 			return onControlPlane(cmd, controlPlane, roles, tisnap, cfg)
 		},
 	}
+	generation.flag(cmd)
 	f := cmd.Flags()
 	f.IntVar(&accounts, "accounts", 100_000, "accounts between which money is moved")
 	f.IntVar(&regions, "regions", 300, "regions that the accounts are split into")
@@ -103,7 +120,8 @@ func demo(ctx context.Context, cmd *cobra.Command, kubernetes string, cfg round.
 	out := cmd.OutOrStdout()
 	cfg.Dir = dir
 	cfg.Say = func(format string, args ...any) { fmt.Fprintf(out, "» "+format+"\n", args...) }
-	fmt.Fprintf(out, "» testbed: EC2, S3, %s with TiDB Operator, PD and TiKV on loopback (seed %d)\n", kubernetes, cfg.Seed)
+	fmt.Fprintf(out, "» testbed: EC2, S3, %s with TiDB Operator %d.x, PD and TiKV on loopback (seed %d)\n",
+		kubernetes, cfg.Operator, cfg.Seed)
 	start := time.Now()
 	r, err := round.Run(ctx, cfg)
 	if err != nil {

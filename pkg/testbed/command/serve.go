@@ -27,7 +27,7 @@ type serveFlags struct {
 	scale                   float64
 	faults                  []string
 	forTime                 time.Duration
-	operator                string
+	operator                operator
 }
 
 func serveCommand() *cobra.Command {
@@ -41,7 +41,9 @@ Faults are given as POSITION:POINT[:CODE][@N][xTIMES], for example
   --fault before:ec2.CreateSnapshots:RequestLimitExceeded      refused, once
   --fault after:ec2.CreateSnapshots                            done, but the answer is lost
   --fault stall:tikv.1.RecoverRegion                           no answer
-  --fault before:pd.PauseScheduler@2x3                         the 2nd to the 4th call`,
+  --fault before:pd.PauseScheduler@2x3                         the 2nd to the 4th call
+
+KMS has the keys alias/aws/ebs and ` + servedKey + `, and no other.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), cmd.OutOrStdout(), f) },
 	}
@@ -49,25 +51,21 @@ Faults are given as POSITION:POINT[:CODE][@N][xTIMES], for example
 	fl.StringVar(&f.dir, "dir", "", "folder for the kubeconfig (default: a temporary one)")
 	fl.StringVar(&f.cluster, "cluster", "tidb/prod", "cluster to make; empty makes none")
 	fl.IntVar(&f.stores, "stores", 3, "TiKV stores")
-	fl.StringVar(&f.operator, "operator", "1", "generation of TiDB Operator that makes the cluster: 1 or 2")
-	_ = cmd.RegisterFlagCompletionFunc("operator", cobra.FixedCompletions([]string{
-		"1\tTidbCluster", "2\tCluster with its groups",
-	}, cobra.ShellCompDirectiveNoFileComp))
+	f.operator.flag(cmd)
 	fl.IntVar(&f.nodes, "nodes", 6, "nodes of the Kubernetes cluster")
 	fl.IntVar(&f.accounts, "accounts", 10_000, "accounts of the transfers; 0 makes no load")
 	fl.IntVar(&f.regions, "regions", 60, "regions that the accounts are split into")
 	fl.IntVar(&f.clients, "clients", 4, "clients that move money at the same time")
 	fl.Float64Var(&f.scale, "scale", 1, "how many times as fast EC2's and the Operator's time runs, and a store's own waits pass")
 	fl.StringArrayVar(&f.faults, "fault", nil, "a fault to inject; may be repeated")
-	fl.DurationVar(&f.forTime, "for", 0, "stop by itself after this time; 0 does not")
+	fl.DurationVar(&f.forTime, "for", 0, "stop after this time; 0 does not")
 	return cmd
 }
 
+// servedKey is a KMS key to encrypt a restore's volumes with; a dry run refuses any other.
+const servedKey = "alias/testbed"
+
 func serve(ctx context.Context, out io.Writer, f serveFlags) error {
-	generations := map[string]int{"1": 1, "2": 2}
-	if generations[f.operator] == 0 {
-		return fmt.Errorf("--operator %q: must be 1 or 2", f.operator)
-	}
 	if f.forTime > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, f.forTime)
@@ -93,11 +91,9 @@ func serve(ctx context.Context, out io.Writer, f serveFlags) error {
 		defer func() { _ = os.RemoveAll(dir) }() // a kubeconfig of servers that are gone
 		f.dir = dir
 	}
-	bed, err := testbed.Start(context.WithoutCancel(ctx), testbed.Config{
-		Dir: f.dir, Nodes: f.nodes, Scale: f.scale, TiKVScale: f.scale, Seed: time.Now().UnixNano(), Faults: plan,
-		TiKV:     tikvtest.Options{LogKeep: servedLogKeep, CheckpointBytes: servedLogBytes},
-		Operator: generations[f.operator], PodStart: testbed.RealPodStart, Resync: testbed.RealResync,
-	})
+	cfg := f.config(plan)
+	cfg.Operator, cfg.PodStart, cfg.Resync = int(f.operator), testbed.RealPodStart, testbed.RealResync
+	bed, err := testbed.Start(context.WithoutCancel(ctx), cfg)
 	if err != nil {
 		return err
 	}
@@ -113,16 +109,24 @@ func serve(ctx context.Context, out io.Writer, f serveFlags) error {
 	return serveCluster(ctx, out, bed, f, usable)
 }
 
+// config is what is served, but for how long the Operator takes.
+func (f *serveFlags) config(plan *fault.Plan) testbed.Config {
+	return testbed.Config{
+		Dir: f.dir, Nodes: f.nodes, Scale: f.scale, TiKVScale: f.scale, Seed: time.Now().UnixNano(), Faults: plan,
+		Keys: []string{servedKey}, TiKV: tikvtest.Options{LogKeep: servedLogKeep, CheckpointBytes: servedLogBytes},
+	}
+}
+
 // What is served stays for hours, and so do the clusters that are restored from it. The stores keep short logs, and the
 // process collects its own garbage early, so that ten clusters fit into 500 MB.
 const (
-	servedLogKeep   = 32        // entries of each region's raft log
-	servedLogBytes  = 512 << 10 // of a device's log that is not worth rewriting
+	servedLogKeep   = 8         // entries of each region's raft log
+	servedLogBytes  = 256 << 10 // of a device's log that is not worth rewriting
 	servedGCPercent = 25        // of garbage above what is alive
-	servedMemory    = 400 << 20 // above it garbage is collected all the time; the program itself is not counted
+	servedMemory    = 360 << 20 // above it garbage is collected all the time; the program itself is not counted
 )
 
-// serveCluster makes the cluster, says when it is usable, and keeps transfers going until ctx ends.
+// serveCluster makes the cluster, reports when it is usable, and keeps transfers going until ctx ends.
 func serveCluster(ctx context.Context, out io.Writer, bed *testbed.Testbed, f serveFlags, usable func()) error {
 	fmt.Fprintf(out, "# cluster %s is starting\n", f.cluster)
 	name, err := cluster.ParseName(f.cluster, "tidb")
@@ -168,19 +172,25 @@ const (
 	gcLifeTime = 30 * time.Second
 )
 
-// collectGarbage drops old versions in the stores and in the history of the transfers, which nobody verifies here.
+// collectGarbage drops old versions in the stores and in the history of the transfers, which nothing verifies here.
 func collectGarbage(ctx context.Context, c *testbed.Cluster, load *workload.Workload) {
 	for wait.For(ctx, gcInterval) == nil {
-		db, err := load.Cluster(ctx)
-		if err != nil {
-			continue
-		}
-		now, err := db.Now(ctx)
-		if err != nil {
-			continue
-		}
-		old := cluster.MakeTS(now.Time().Add(-gcLifeTime), 0)
-		load.History().Forget(old)
-		_, _ = c.CollectGarbage(ctx, old) // refused by a PD that is being restarted: it is tried again
+		_ = dropOlder(ctx, c, load, gcLifeTime) // refused by a PD that is being restarted: it is tried again
 	}
+}
+
+// dropOlder drops what is older than this.
+func dropOlder(ctx context.Context, c *testbed.Cluster, load *workload.Workload, than time.Duration) error {
+	db, err := load.Cluster(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := db.Now(ctx)
+	if err != nil {
+		return err
+	}
+	old := cluster.MakeTS(now.Time().Add(-than), 0)
+	load.History().Forget(old)
+	_, err = c.CollectGarbage(ctx, old)
+	return err
 }

@@ -16,13 +16,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Who evaluates the line that serve prints can use the cluster at once.
+// The line that serve prints, evaluated by a shell, makes the cluster usable at once.
 func TestServe_PrintsItsLineOnceTheClusterIsUsable(t *testing.T) {
 	t.Parallel()
-	for operator, stores := range map[string]func(*testing.T, dynamic.Interface) int{"1": storesOfTidbCluster, "2": storesOfCluster} {
-		t.Run("operator "+operator, func(t *testing.T) {
+	for generation, stores := range map[operator]func(*testing.T, dynamic.Interface) int{1: storesOfTidbCluster, 2: storesOfCluster} {
+		t.Run("operator "+generation.String(), func(t *testing.T) {
 			t.Parallel()
-			serveUntilUsable(t, operator, stores)
+			serveUntilUsable(t, generation, stores)
 		})
 	}
 }
@@ -45,12 +45,7 @@ func storesOfCluster(t *testing.T, client dynamic.Interface) int {
 	return len(list.Items)
 }
 
-func TestServe_OperatorThatThereIsNot_IsRefused(t *testing.T) {
-	t.Parallel()
-	require.ErrorContains(t, serve(t.Context(), io.Discard, serveFlags{operator: "3"}), "must be 1 or 2")
-}
-
-func serveUntilUsable(t *testing.T, operator string, stores func(*testing.T, dynamic.Interface) int) {
+func serveUntilUsable(t *testing.T, generation operator, stores func(*testing.T, dynamic.Interface) int) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
@@ -58,7 +53,7 @@ func serveUntilUsable(t *testing.T, operator string, stores func(*testing.T, dyn
 	done := make(chan error, 1)
 	go func() {
 		err := serve(ctx, write, serveFlags{
-			dir: t.TempDir(), cluster: "tidb/prod", stores: 3, nodes: 3, accounts: 20, regions: 4, clients: 1, scale: 100, operator: operator,
+			dir: t.TempDir(), cluster: "tidb/prod", stores: 3, nodes: 3, accounts: 20, regions: 4, clients: 1, scale: 100, operator: generation,
 		})
 		_ = write.CloseWithError(err)
 		done <- err

@@ -160,7 +160,7 @@ func judgeEarly(held *round.Ahead, code int, output string) error {
 		return fmt.Errorf("the restore named %d of the %d replicas that are ahead: %v", named, want, held.Affected)
 	}
 	if count := fmt.Sprintf("%d replicas have data", len(held.Affected)); !partly && !strings.Contains(output, count) {
-		return fmt.Errorf("the restore does not say %q", count)
+		return fmt.Errorf("the restore did not print %q", count)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func TestJudgeEarly_RefusalHasToNameEveryReplica(t *testing.T) {
 		}
 		return held
 	}
-	says := func(count int, named ...int) string {
+	message := func(count int, named ...int) string {
 		var lines []string
 		for _, region := range named {
 			lines = append(lines, fmt.Sprintf("region %d on store 1, applied up to index 20", region))
@@ -34,12 +34,12 @@ func TestJudgeEarly_RefusalHasToNameEveryReplica(t *testing.T) {
 		output string
 		wrong  string
 	}{
-		"all are named":                    {replicas(2), corrupt, says(2, 10, 11), ""},
-		"one is not":                       {replicas(2), corrupt, says(2, 10), "named 1 of the 2"},
-		"another is":                       {replicas(1), corrupt, says(1, 11), "named 0 of the 1"},
-		"another count":                    {replicas(1), corrupt, says(3, 10), "does not say"},
-		"more than a message lists":        {replicas(ten + 2), corrupt, says(ten+2, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19), ""},
-		"refused for nothing":              {replicas(0), corrupt, says(0), "without a replica"},
+		"all are named":                    {replicas(2), corrupt, message(2, 10, 11), ""},
+		"one is not":                       {replicas(2), corrupt, message(2, 10), "named 1 of the 2"},
+		"another is":                       {replicas(1), corrupt, message(1, 11), "named 0 of the 1"},
+		"another count":                    {replicas(1), corrupt, message(3, 10), "did not print"},
+		"more than a message lists":        {replicas(ten + 2), corrupt, message(ten+2, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19), ""},
+		"refused for nothing":              {replicas(0), corrupt, message(0), "without a replica"},
 		"another end":                      {replicas(1), 8, "", "ended with 8"},
 		"a restore that ends well":         {replicas(1), 0, "", ""},
 		"a region without a healthy one":   {replicas(2), corrupt, "every replica has data that no log of the backup has: region 10 on store 1, applied", ""},

@@ -54,7 +54,7 @@ func (v *victim) backup(ctx context.Context, args []string) error {
 	scene := &mishap.Scene{Bed: v.bed, Cluster: c, Plan: v.plan, Signal: func(sig syscall.Signal) {
 		select {
 		case p := <-process:
-			_ = p.Signal(sig) // it may have ended by itself
+			_ = p.Signal(sig) // it may have exited already
 		default:
 		}
 	}}
@@ -105,7 +105,7 @@ func (v *victim) refused(ctx context.Context, c *testbed.Cluster, args []string)
 	return errors.Join(v.held(ctx, c), v.swept(ctx), errUndone)
 }
 
-// held checks the cluster at once, or, if the program was killed or said that it could not released, after a lease.
+// held checks the cluster at once, or, if the program was killed or reported that it could not release the cluster, after a lease.
 func (v *victim) held(ctx context.Context, c *testbed.Cluster) error {
 	const exitHeld = 9
 	limit := time.Duration(0)
@@ -113,7 +113,7 @@ func (v *victim) held(ctx context.Context, c *testbed.Cluster) error {
 		limit = soakLease + time.Second
 	}
 	if v.code == exitHeld && !strings.Contains(v.output.String(), "tisnap release tidb/prod") {
-		return fmt.Errorf("%w: it does not say how to release the cluster", errWrong)
+		return fmt.Errorf("%w: it does not name the command that releases the cluster", errWrong)
 	}
 	end := time.Now().Add(limit)
 	for len(c.Held()) > 0 {
@@ -127,7 +127,7 @@ func (v *victim) held(ctx context.Context, c *testbed.Cluster) error {
 	return nil
 }
 
-// sealed asks the program itself, when nothing goes wrong any more.
+// sealed asks the program itself, once the faults are over.
 func (v *victim) sealed(ctx context.Context) bool {
 	code, err := v.run(ctx, []string{"describe", round.BackupID, "--storage", round.Storage}, io.Discard, nil)
 	return err == nil && code == 0
@@ -135,7 +135,7 @@ func (v *victim) sealed(ctx context.Context) bool {
 
 // swept requires that no snapshot is left; those of a run that was killed are gc's to delete.
 func (v *victim) swept(ctx context.Context) error {
-	if v.code < 0 { // its lock has not expired: a person says that it is dead
+	if v.code < 0 { // its lock has not expired: an operator declares it dead
 		if code, err := v.run(ctx, []string{"release", round.Source().String(), "--yes", "--force", "--storage", round.Storage}, nil, nil); err != nil || code != 0 {
 			return fmt.Errorf("%w: release after a kill ended with %d: %w", errWrong, code, err)
 		}
@@ -155,7 +155,7 @@ func (v *victim) run(ctx context.Context, args []string, out io.Writer, started 
 		out = &v.output
 	}
 	fmt.Fprintf(&v.output, "$ tisnap %s\n", join(args))
-	cmd := exec.CommandContext(ctx, v.path, args...) //nolint:gosec // the flag says what to run
+	cmd := exec.CommandContext(ctx, v.path, args...) //nolint:gosec // the program that the flag names
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
 	cmd.Env = append(os.Environ(), v.bed.Env()...)

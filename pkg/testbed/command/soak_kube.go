@@ -23,8 +23,8 @@ func soakKubeCommand() *cobra.Command {
 		Short: "Make backups and restores while the API server of Kubernetes fails at random calls",
 		Long: `Make backups of a cluster under load, and restores of them, while the API server of Kubernetes fails at random
 calls: it answers 401, 403 for a second, 409, 429 with and without Retry-After, 500; loses or cuts an answer; shows a stale
-list; is killed and started again; takes another token from now on. A backup either is sealed or says what failed and leaves
-nothing held and no snapshot; a restore either serves or says what failed. What failed is run again without trouble, by
+list; is killed and started again; takes another token from now on. A backup either is sealed or reports what failed and leaves
+nothing held and no snapshot; a restore either serves or reports what failed. What failed is run again without trouble, by
 the same command or the one that it names, and has to be done then. At the end every row is checked, and EC2 has what
 is named and nothing else.`,
 		Args: cobra.NoArgs,
@@ -40,6 +40,7 @@ is named and nothing else.`,
 		},
 	}
 	s.flags(cmd, 50, 5*time.Minute)
+	s.operator.flag(cmd)
 	cmd.Flags().IntVar(&s.atOnce, "at-once", 4, "rounds at the same time, each of a cluster of its own")
 	return cmd
 }
@@ -47,6 +48,7 @@ is named and nothing else.`,
 // kubeSoak is a soak under way.
 type kubeSoak struct {
 	seeds
+	operator     operator
 	once, second atomic.Int64
 }
 
@@ -60,6 +62,7 @@ func (s *kubeSoak) one(ctx context.Context, seed int64, out, errs io.Writer) err
 	defer d.close()
 	r, err := round.Run(ctx, round.Config{
 		Dir: dir, Seed: seed, Scale: soakScale, Faults: &fault.Plan{}, Accounts: 300, Regions: 8, Clients: 2, Driver: d,
+		Operator: int(s.operator),
 		TiKV: func(o *tikvtest.Options) {
 			o.RecoverCheckInterval, o.TickInterval = 200*time.Millisecond, 40*time.Millisecond
 		},

@@ -103,7 +103,7 @@ func (v *kubeVictim) twice(ctx context.Context, requests int, left func(context.
 		return nil
 	}
 	if code == conflict {
-		return fmt.Errorf("tisnap %s takes an object that changed meanwhile for one of somebody else", args[0])
+		return fmt.Errorf("tisnap %s takes an object that changed meanwhile for another's", args[0])
 	}
 	v.failed++
 	if err := errors.Join(explained(strings.TrimPrefix(v.output.String(), before), code), left(ctx)); err != nil {
@@ -112,7 +112,7 @@ func (v *kubeVictim) twice(ctx context.Context, requests int, left func(context.
 	return v.again(ctx, args...)
 }
 
-// again runs the command when nothing goes wrong any more. If an earlier one has to be undone or finished first, the refusal
+// again runs the command once the faults are over. If an earlier one has to be undone or finished first, the refusal
 // names the command that does, and that is run as a user would.
 func (v *kubeVictim) again(ctx context.Context, args ...string) error {
 	before := v.output.String()
@@ -130,14 +130,14 @@ func (v *kubeVictim) again(ctx context.Context, args ...string) error {
 	if finish := finishHint().FindStringSubmatch(hint); finish != nil {
 		return v.right(ctx, strings.Fields(finish[1])...)
 	}
-	return fmt.Errorf("tisnap %s ended with %d when nothing went wrong any more", args[0], code)
+	return fmt.Errorf("tisnap %s ended with %d after the faults were over", args[0], code)
 }
 
 // right runs a command that has to end with 0.
 func (v *kubeVictim) right(ctx context.Context, args ...string) error {
 	code, err := v.run(ctx, args...)
 	if err == nil && code != 0 {
-		err = fmt.Errorf("tisnap %s ended with %d when nothing went wrong any more", args[0], code)
+		err = fmt.Errorf("tisnap %s ended with %d after the faults were over", args[0], code)
 	}
 	return err
 }
@@ -150,7 +150,7 @@ func finishHint() *regexp.Regexp {
 	return regexp.MustCompile(`hint: finish it with: tisnap (resolve \S+ --backup [^\s;]+)`)
 }
 
-// conflict is the exit code for what somebody else holds or has made: nobody does here.
+// conflict is the exit code for what someone else holds or has made, and there is no one else here.
 const conflict = 6
 
 // long is how long trouble lasts that the program waits out, in a round in which the last one does not pass soon.
@@ -184,7 +184,7 @@ func (v *kubeVictim) draw(requests int) []kubetest.Trouble {
 	return all
 }
 
-// explained requires that a run that failed says what did, and that it is about Kubernetes, which alone failed.
+// explained requires that a run that failed reports why, and blames Kubernetes, which alone failed.
 func explained(output string, code int) error {
 	_, failed, found := strings.Cut(output, "\nerror: ")
 	if code < 0 || !found || !aboutKubernetes().MatchString(failed) {
@@ -194,7 +194,7 @@ func explained(output string, code int) error {
 }
 
 func aboutKubernetes() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)tidbcluster|persistentvolume|pod|node|claim|namespace|storageclass|API server|unauthorized|kubernetes`)
+	return regexp.MustCompile(`(?i)tidbcluster|(read|create) cluster|(pd|tikv|tidb)group|create tikv|end the pause|persistentvolume|pod|node|claim|namespace|storageclass|API server|unauthorized|kubernetes`)
 }
 
 // unheld requires that a backup that failed left nothing held, no snapshot and no sealed backup.
@@ -213,11 +213,11 @@ func (v *kubeVictim) unheld(ctx context.Context) error {
 	return nil
 }
 
-// resumable requires that a restore that failed left nothing in EC2, or says how it is taken up again.
+// resumable requires that a restore that failed left nothing in EC2, or names the command that resumes it.
 func (v *kubeVictim) resumable(ctx context.Context) error {
 	err := leak.Balance(ctx, v.bed, v.store)
 	if err != nil && !strings.Contains(v.output.String(), "tisnap restore ") {
-		return fmt.Errorf("the restore does not say how it is taken up again, and %w", err)
+		return fmt.Errorf("the restore does not name the command that resumes it, and %w", err)
 	}
 	return nil
 }
@@ -234,7 +234,7 @@ func (v *kubeVictim) nothingElse(ctx context.Context) error {
 func (v *kubeVictim) run(ctx context.Context, args ...string) (int, error) {
 	args = append(args, "--storage", round.Storage, "--progress", "plain")
 	fmt.Fprintf(&v.output, "$ tisnap %s\n", join(args))
-	cmd := exec.CommandContext(ctx, v.path, args...) //nolint:gosec // the flag says what to run
+	cmd := exec.CommandContext(ctx, v.path, args...) //nolint:gosec // the program that the flag names
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
 	cmd.Env = append(append(os.Environ(), v.bed.Env()...), "KUBECONFIG="+v.gateway.Kubeconfig())

@@ -26,7 +26,11 @@ func (s *scene) repo() string { return fmt.Sprintf("s3://%s/archive-%d", testbed
 
 // inRepo is a command on the scene's repository.
 func (s *scene) inRepo(args ...string) []string {
-	return append(append([]string{"archive"}, args...), "--repo", s.repo(), "--repo-passphrase-file", s.passphraseFile())
+	return append(append([]string{"archive"}, args...), s.repoFlags()...)
+}
+
+func (s *scene) repoFlags() []string {
+	return []string{"--repo", s.repo(), "--repo-passphrase-file", s.passphraseFile()}
 }
 
 func (s *scene) passphraseFile() string {
@@ -47,7 +51,7 @@ func (s *scene) openRepo(ctx context.Context) (r *repository.Repository, done fu
 	if err != nil {
 		return nil, nil, err
 	}
-	done = store.(interface{ Close() }).Close //nolint:forcetypeassert // it is S3's
+	done = store.(interface{ Close() }).Close
 	identity, err := format.Passphrase(passphrase)
 	if err == nil {
 		r, err = repository.Open(ctx, store, identity)

@@ -17,7 +17,7 @@ import (
 func (s *scene) journalOfDead(ctx context.Context) (*phase.History, error) {
 	lock, _, err := runlock.Read(ctx, s.store, s.locked())
 	if failure.Is(err, failure.NotFound) || err == nil && lock.Released || s.run.steps() == nil {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err

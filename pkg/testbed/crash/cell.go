@@ -39,6 +39,7 @@ type Cell struct {
 	Step     string
 	Position Position
 	Point    string // of AfterEffect, Suspended and SuspendedUndo: the call whose answer is lost or late; of a command without steps, the call that is not made
+	Then     Then   // what follows the kill
 	since    string // the step from whose begin on that call counts
 }
 
@@ -48,13 +49,16 @@ func (c Cell) String() string {
 	if c.Point != "" {
 		text += " of " + c.Point
 	}
+	if c.Then != Again {
+		text += ", then " + string(c.Then)
+	}
 	return text
 }
 
 // effects are the points of calls that change something outside of the journal.
 func effects() *regexp.Regexp {
-	return regexp.MustCompile(`^(object\.|s3\.Delete|ec2\.(Create|Delete|Modify|Enable|Disable)` +
-		`|kube\.(create|update|patch|delete)\.(tidbclusters|pods|persistent.*)` +
+	return regexp.MustCompile(`^(object\.|s3\.Delete|ec2\.(Create|Delete|Modify|Enable|Disable)|ebs\.(Start|Put|Complete)` +
+		`|kube\.(create|update|patch|delete)\.(tidbclusters|clusters|[a-z]+groups|tikvs|pods|persistent.*)` +
 		`|pd\.(Pause|Resume|Set|Drop|Update|Mark|Unmark|Raise|Put|Delete|Reset)` +
 		`|tikv\.\d+\.(Prepare|Suspend|Deny|Switch|RecoverRegion|KvPrepare|KvFlashback))`)
 }
@@ -109,11 +113,15 @@ func suspended(run Run, s phase.Outline, since string, points []string, first ma
 	return out
 }
 
-// undoCalls are the calls in which undos take something away.
-func undoCalls() map[string]string {
+// undoCalls are the calls in which undos of a run take something away.
+func undoCalls(run Run) map[string]string {
+	object := "kube.delete.tidbclusters"
+	if run.operator() == 2 {
+		object = "kube.delete.clusters"
+	}
 	return map[string]string{
-		journal.StepCut: "ec2.DeleteSnapshot", journal.StepRecord: "s3.DeleteObject", journal.StepHold: "pd.ResumeScheduler",
-		journal.StepCreateCluster: "kube.delete.tidbclusters", journal.StepCreateVolumes: "ec2.DeleteVolume",
+		journal.StepCut: "ec2.DeleteSnapshot", journal.StepWriteSnapshots: "ec2.DeleteSnapshot", journal.StepRecord: "s3.DeleteObject", journal.StepHold: "pd.ResumeScheduler",
+		journal.StepCreateCluster: object, journal.StepCreateVolumes: "ec2.DeleteVolume",
 		"fast-restore": "ec2.DisableFastSnapshotRestores", journal.StepFreezeScheduling: "pd.DropTTLConfig",
 	}
 }
@@ -124,7 +132,7 @@ func suspendedUndo(run Run, s phase.Outline) []Cell {
 		return nil
 	}
 	out := []Cell{{Run: run, Step: s.Name, Position: SuspendedUndo}}
-	if call := undoCalls()[s.Name]; call != "" {
+	if call := undoCalls(run)[s.Name]; call != "" {
 		out = append(out, Cell{Run: run, Step: s.Name, Position: SuspendedUndo, Point: call})
 	}
 	return out
@@ -161,7 +169,7 @@ func effectCells(run Run, points []string) ([]Cell, error) {
 // polls reports whether the run makes the call when it polls, and not as a step: a restore pauses a scheduler as soon as PD
 // has made it, in whatever step that is, and resumes those that it has paused. The rounds of chaos kill it there.
 func (r Run) polls(point string) bool {
-	return (r == Restore || r == Resolve) && (point == "pd.PauseScheduler" || point == "pd.ResumeScheduler")
+	return r.restores() && (point == "pd.PauseScheduler" || point == "pd.ResumeScheduler")
 }
 
 // trace reads which steps were begun, which kinds of effects each had, and in which each kind was seen first.
@@ -172,7 +180,7 @@ func trace(run Run, points []string) (begun map[string]bool, touched map[string]
 		if name, ok := strings.CutPrefix(point, "journal.begin."); ok {
 			step, begun[name] = name, true
 		}
-		if point == "journal.end" { // what comes later is not of the run any more
+		if point == "journal.end" { // what comes later is no longer the run's
 			step = ""
 		}
 		if step == "" || !changes.MatchString(point) || run.polls(point) || point == "object.lock" && step != "lock" && step != "unlock" {
@@ -191,7 +199,7 @@ func trace(run Run, points []string) (begun map[string]bool, touched map[string]
 	return begun, touched, first
 }
 
-// Sample takes n cells, spread over all of them and beginning at a place that the seed says; all for 0.
+// Sample takes n cells, spread over all of them and beginning at a place that the seed determines; all for 0.
 func Sample(all []Cell, n int, seed int64) []Cell {
 	if n <= 0 || n >= len(all) {
 		return all

@@ -96,3 +96,39 @@ func TestCells_EveryStepOfTheRunbooks_HasItsPositions(t *testing.T) {
 		})
 	}
 }
+
+// Objects of either Operator are effects, and each run's undo deletes the one that its cluster is made from.
+func TestCells_OfEitherOperator_AreKilledAtItsObjects(t *testing.T) {
+	t.Parallel()
+	steps := []phase.Outline{{Name: "create-cluster", Undo: true}}
+	for run, kind := range map[Run]string{Restore: "tidbclusters", Restore2: "clusters"} {
+		t.Run(string(run), func(t *testing.T) {
+			t.Parallel()
+			points := []string{"journal.begin.create-cluster", "kube.create." + kind, "kube.create.tikvgroups", "kube.create.tikvs", "kube.list.pods"}
+			all, err := Cells(run, steps, points)
+			require.NoError(t, err)
+			var answers, undone []string
+			for _, c := range all {
+				switch c.Position {
+				case AfterEffect:
+					answers = append(answers, c.Point)
+				case SuspendedUndo:
+					undone = append(undone, c.Point)
+				default:
+				}
+			}
+			require.Equal(t, points[1:4], answers)
+			require.Equal(t, []string{"", "kube.delete." + kind}, undone)
+		})
+	}
+}
+
+// What follows a kill is part of the cell's name, by which it is run again.
+func TestCell_NamesWhatFollows(t *testing.T) {
+	t.Parallel()
+	c := Cell{Run: Restore2, Step: "await-pd", Position: BeforeEffect, Then: GCCluster}
+	require.Equal(t, "restore-2x/await-pd: before the effect, then gc-cluster", c.String())
+	for _, run := range Runs() {
+		require.Equal(t, run == Restore || run == RestoreArchive || run == Restore2, run.removable(), run)
+	}
+}

@@ -33,8 +33,9 @@ const maxTries = maxChaos + 3
 
 // ChaosConfig is one round. All fields are required.
 type ChaosConfig struct {
-	Tisnap string // path of the shipped program
-	Seed   int64
+	Tisnap   string // path of the shipped program
+	Seed     int64
+	Operator int // the generation of TiDB Operator that makes the clusters
 }
 
 // ChaosResult is what a round met.
@@ -46,14 +47,15 @@ type ChaosResult struct {
 
 // chaos is a round under way; it is the round's driver.
 type chaos struct {
-	rng     *rand.Rand
-	program *Program
-	faults  *fault.Plan
-	bed     *testbed.Testbed
-	store   objstore.Store
-	backup  cluster.BackupID
-	out     bytes.Buffer
-	result  ChaosResult
+	operator int
+	rng      *rand.Rand
+	program  *Program
+	faults   *fault.Plan
+	bed      *testbed.Testbed
+	store    objstore.Store
+	backup   cluster.BackupID
+	out      bytes.Buffer
+	result   ChaosResult
 }
 
 // Chaos backs a cluster up under load and restores it, with processes that are ended at random while one call of S3, EC2,
@@ -67,11 +69,12 @@ func Chaos(ctx context.Context, cfg ChaosConfig) (*ChaosResult, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a kubeconfig of servers that are gone
 	c := &chaos{
-		rng:     rand.New(rand.NewPCG(uint64(cfg.Seed), 13)), //nolint:gosec // reproducible by design
-		program: &Program{Path: cfg.Tisnap}, faults: &fault.Plan{},
+		operator: cfg.Operator,
+		rng:      rand.New(rand.NewPCG(uint64(cfg.Seed), 13)), //nolint:gosec // reproducible by design
+		program:  &Program{Path: cfg.Tisnap}, faults: &fault.Plan{},
 	}
 	_, err = round.Run(ctx, round.Config{
-		Dir: dir, Seed: cfg.Seed, Scale: 50, Faults: c.faults, Accounts: 300, Regions: 8, Clients: 2, Driver: c,
+		Dir: dir, Seed: cfg.Seed, Scale: 50, Faults: c.faults, Accounts: 300, Regions: 8, Clients: 2, Driver: c, Operator: cfg.Operator,
 		TiKV: func(o *tikvtest.Options) {
 			o.RecoverCheckInterval, o.TickInterval = 200*time.Millisecond, 40*time.Millisecond
 		},
@@ -131,8 +134,8 @@ func (c *chaos) Restore(ctx context.Context, _ *testbed.Testbed) error {
 	return c.nothingLeft(ctx)
 }
 
-// restored reports whether the command that ended with the code has restored the cluster. One that is refused says so, as its
-// process before may have been killed after its last record, and before it could say that it was done.
+// restored reports whether the command that ended with the code has restored the cluster. A refused one has, too, as its
+// process before may have been killed after its last record, and before it could report that.
 func (c *chaos) restored(ctx context.Context, code int) (bool, error) {
 	if code != exitConflict {
 		return code == 0, nil
@@ -159,7 +162,7 @@ func (c *chaos) sealed(ctx context.Context) (*catalog.Entry, error) {
 	return found, nil
 }
 
-// until gives the command again and again until done says that it is.
+// until repeats the command until done reports true.
 func (c *chaos) until(ctx context.Context, locked cluster.Name, records int, args []string, done func(code int) (bool, error)) error {
 	for try := range maxTries {
 		if try < maxChaos {
@@ -173,7 +176,7 @@ func (c *chaos) until(ctx context.Context, locked cluster.Name, records int, arg
 		if err != nil {
 			return err
 		}
-		if err := c.letsGo(ctx, locked); err != nil {
+		if err := c.awaitRelease(ctx, locked); err != nil {
 			return err
 		}
 		if ended, err := done(code); ended || err != nil {
@@ -188,7 +191,7 @@ func (c *chaos) until(ctx context.Context, locked cluster.Name, records int, arg
 
 // trouble puts faults of all systems, and most times an end, into force.
 func (c *chaos) trouble(records int) error {
-	for _, rule := range drawFaults(c.rng) {
+	for _, rule := range drawFaults(c.rng, c.operator) {
 		c.note("%s %s, call %d, %d times", rule.Position, rule.Point, rule.Nth, rule.Times)
 		if err := c.faults.Add(rule); err != nil {
 			return err
@@ -216,10 +219,10 @@ func (c *chaos) tisnap(ctx context.Context, args ...string) (int, error) {
 	return code, err
 }
 
-// letsGo waits until nothing is held: what a process that was killed holds runs out within its lease.
-func (c *chaos) letsGo(ctx context.Context, name cluster.Name) error {
+// awaitRelease waits until nothing is held: what a process that was killed holds runs out within its lease.
+func (c *chaos) awaitRelease(ctx context.Context, name cluster.Name) error {
 	if name == round.Target() {
-		return nil // a cluster in recovery mode is nobody's but the restore's, which holds it until it serves
+		return nil // a cluster in recovery mode belongs to the restore alone until it serves
 	}
 	ctx, cancel := context.WithTimeout(ctx, lease+10*time.Second)
 	defer cancel()

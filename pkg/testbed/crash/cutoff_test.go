@@ -92,7 +92,7 @@ func TestCutOff_FromObjectStorage_IsFencedBeforeItsNextEffect(t *testing.T) {
 		run Run
 		at  string
 	}) error {
-		w, err := newWorld(ctx, dirs[i], &Program{Path: path})
+		w, err := newWorld(ctx, dirs[i], &Program{Path: path}, 1)
 		if err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (s *scene) cutOff(ctx context.Context, at string) error {
 	}
 	s.faults.Watch(nil)
 	if s.run == Backup {
-		if err := s.letsGoWhileCutOff(ctx); err != nil {
+		if err := s.awaitReleaseWhileCutOff(ctx); err != nil {
 			return err
 		}
 	}
@@ -153,8 +153,8 @@ func (s *scene) cutOff(ctx context.Context, at string) error {
 	return s.verifyResult(ctx)
 }
 
-// letsGoWhileCutOff waits until the cluster is released, though the process lives and nothing that it writes arrives.
-func (s *scene) letsGoWhileCutOff(ctx context.Context) error {
+// awaitReleaseWhileCutOff waits until the cluster is released, though the process lives and nothing that it writes arrives.
+func (s *scene) awaitReleaseWhileCutOff(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	for {

@@ -15,27 +15,27 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
 
-// A process that is killed when its last record is written has done all, and did not come to say so. The same command finds
-// nothing to continue: it is refused, changes nothing, and says what has become of the run.
+// A process that is killed when its last record is written has done everything and only did not report it. The same command finds
+// nothing to continue: it is refused, changes nothing, and reports what became of the run.
 func TestKilled_AfterTheLastRecord_TheRunIsDoneAndTheSameCommandSaysSo(t *testing.T) { //nolint:tparallel // the runs share a world
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	path, err := shipped.Program()
 	require.NoError(t, err)
-	w, err := newWorld(ctx, t.TempDir(), &Program{Path: path})
+	w, err := newWorld(ctx, t.TempDir(), &Program{Path: path}, 1)
 	require.NoError(t, err)
 	defer w.bed.Close()
 	for _, row := range []struct {
 		run  Run
-		says string
+		want string
 	}{
 		{Backup, "a backup of this name exists"},
 		{Restore, " has restored backup baseline to it, and ended at 20"},
 		{Resolve, " has restored backup baseline to it, and ended at 20"},
 	} {
 		t.Run(string(row.run), func(t *testing.T) {
-			if err := w.scene(row.run).killedAfterEnd(ctx, row.says); err != nil {
+			if err := w.scene(row.run).killedAfterEnd(ctx, row.want); err != nil {
 				t.Fatalf("%v\n%s", err, w.out.String())
 			}
 			w.out.Reset()
@@ -43,7 +43,7 @@ func TestKilled_AfterTheLastRecord_TheRunIsDoneAndTheSameCommandSaysSo(t *testin
 	}
 }
 
-func (s *scene) killedAfterEnd(ctx context.Context, says string) error {
+func (s *scene) killedAfterEnd(ctx context.Context, want string) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
@@ -58,16 +58,16 @@ func (s *scene) killedAfterEnd(ctx context.Context, says string) error {
 	if err != nil || code != -1 {
 		return fmt.Errorf("the program was not killed: it ended with %d: %w", code, err)
 	}
-	if err := s.letsGo(ctx, source); err != nil {
+	if err := s.awaitRelease(ctx, source); err != nil {
 		return err
 	}
-	said := s.out.Len()
+	before := s.out.Len()
 	code, err = s.tisnap(ctx, s.args()...)
 	if err != nil {
 		return err
 	}
-	if code != exitConflict || !strings.Contains(s.out.String()[said:], says) {
-		return fmt.Errorf("the same command ended with %d, and did not say %q", code, says)
+	if code != exitConflict || !strings.Contains(s.out.String()[before:], want) {
+		return fmt.Errorf("the same command ended with %d, and did not print %q", code, want)
 	}
 	return s.verifyResult(ctx)
 }
@@ -92,7 +92,7 @@ func TestKilled_AbortAtItsEnd_TheNextOneFinishesIt(t *testing.T) {
 			defer cancel()
 			path, err := shipped.Program()
 			require.NoError(t, err)
-			w, err := newWorld(ctx, t.TempDir(), &Program{Path: path})
+			w, err := newWorld(ctx, t.TempDir(), &Program{Path: path}, 1)
 			require.NoError(t, err)
 			defer w.bed.Close()
 			args, err := row.args(ctx, w)
@@ -109,7 +109,7 @@ func TestKilled_AbortAtItsEnd_TheNextOneFinishesIt(t *testing.T) {
 			require.Equal(t, -1, code, "it was not killed: %s", &w.out)
 			require.NoError(t, errors.Join(w.expire(ctx, source), w.expire(ctx, firstTarget)))
 			require.NoError(t, w.succeeds(ctx, args...), "%s", &w.out)
-			require.NoError(t, w.letsGo(ctx, source))
+			require.NoError(t, w.awaitRelease(ctx, source))
 			require.NoError(t, w.balanced(ctx))
 			w.out.Reset()
 			require.NoError(t, w.succeeds(ctx, "runs", "describe", killedRun, "-o", "json"))

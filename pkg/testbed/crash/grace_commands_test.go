@@ -16,6 +16,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
 
@@ -23,7 +24,7 @@ import (
 const killedRun = "killed-1"
 
 // firstTarget is the cluster of a world's first restore.
-var firstTarget = cluster.Name{Namespace: "tidb", Name: "copy-1"} //nolint:gochecknoglobals // a constant
+var firstTarget = cluster.Name{Namespace: "tidb", Name: "copy-1"}
 
 // changesNothing are the other commands, with the reason why an eviction in the middle of each leaves nothing.
 func changesNothing() map[string]string {
@@ -40,6 +41,8 @@ func changesNothing() map[string]string {
 		"completion bash": "it prints a script", "completion fish": "it prints a script",
 		"completion powershell": "it prints a script", "completion zsh": "it prints a script",
 		"help": "it prints text", "version": "it prints text",
+		"lock": "what it has locked stays locked, and the same command finishes the set", "unlock": "the same command finishes the set",
+		"pin": "it writes one object, as the last thing", "unpin": "it deletes one object, as the last thing",
 		"exporter":        "it reads the storage and serves what it has read",
 		"estimate backup": reads, "estimate restore": reads,
 		"describe": reads, "hold status": reads, "list": reads, "logs": reads, "report": "it reads, and writes its page as the last thing",
@@ -47,7 +50,7 @@ func changesNothing() map[string]string {
 	}
 }
 
-// Every command of the shipped program is tried above, or is one that changes nothing, and says why.
+// Every command of the shipped program is tried above, or changes nothing, for the reason given.
 func TestGrace_EveryCommandIsTriedOrChangesNothing(t *testing.T) {
 	t.Parallel()
 	path, err := shipped.Program()
@@ -101,6 +104,15 @@ func ofKilled(run Run, step string, args ...string) func(context.Context, *world
 		}
 		return args, w.expire(ctx, s.locked())
 	}
+}
+
+// ofCopy copies the baseline into another storage.
+func ofCopy(ctx context.Context, w *world) ([]string, error) {
+	s := w.scene(Archive)
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
+	return []string{"copy", s.name, "--to-storage", fmt.Sprintf("s3://%s/copies-%d", testbed.Bucket, s.n), "--to-region", testbed.AwayRegion}, nil
 }
 
 // ofPaused pauses a scheduler of the cluster, as a backup does that is gone since.

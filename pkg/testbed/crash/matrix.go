@@ -20,6 +20,7 @@ type Config struct {
 	Runs   []Run      // nil is all of them
 	Only   string     // the one cell of this name; "" for all
 	At     []Position // only cells of these; nil is those that kill
+	Then   Then       // what follows each kill; with another than Again the runs are those that it can follow
 	Sample int        // so many cells of each run, spread over all; 0 is all
 	Seed   int64      // at which the sample begins
 	Worlds int        // testbeds at the same time; 0 is 4
@@ -38,7 +39,7 @@ type Outcome struct {
 }
 
 // Play kills each run at each of its cells, on several testbeds at the same time. The outcomes are in the order of the
-// cells. The error is of what could not be tried at all.
+// cells. The error lists what could not be tried.
 func Play(ctx context.Context, cfg Config) ([]Outcome, error) {
 	if cfg.Deadline == 0 {
 		cfg.Deadline = 4 * time.Minute
@@ -48,6 +49,9 @@ func Play(ctx context.Context, cfg Config) ([]Outcome, error) {
 	}
 	if cfg.Runs == nil {
 		cfg.Runs = Runs()
+	}
+	if cfg.Then != Again {
+		cfg.Runs = slices.DeleteFunc(slices.Clone(cfg.Runs), func(r Run) bool { return !r.removable() })
 	}
 	if cfg.At == nil {
 		cfg.At = Killed()
@@ -66,6 +70,9 @@ func Play(ctx context.Context, cfg Config) ([]Outcome, error) {
 	err = parallel.Each(ctx, cfg.Worlds, cfg.Runs, func(ctx context.Context, i int, run Run) error {
 		all, result, err := pool.undisturbed(ctx, cfg.Deadline, run)
 		all = slices.DeleteFunc(all, func(c Cell) bool { return !slices.Contains(cfg.At, c.Position) })
+		for c := range all {
+			all[c].Then = cfg.Then
+		}
 		ofRun[i], made[i] = Sample(all, cfg.Sample, cfg.Seed), result
 		return err
 	})
@@ -143,11 +150,17 @@ func (w *world) try(ctx context.Context, cell Cell, undisturbed result) error {
 	if err != nil {
 		return err
 	}
-	if err := s.letsGo(ctx, source); err != nil {
+	if err := s.awaitRelease(ctx, source); err != nil {
 		return err
 	}
 	if err := s.expire(ctx, s.locked()); err != nil {
 		return err
+	}
+	if cell.Then != Again {
+		if err := s.removed(ctx, cell.Then); err != nil {
+			return err
+		}
+		dead = nil
 	}
 	if err := s.succeeds(ctx, s.args()...); err != nil {
 		return fmt.Errorf("the same command again: %w", err)

@@ -22,11 +22,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(shipped.Exit),
 		// client-go and its pools keep these after Close, as its own tests tolerate.
 		goleak.IgnoreTopFunction("google.golang.org/grpc.(*ClientConn).WaitForStateChange"),
+		goleak.IgnoreAnyFunction("github.com/tikv/client-go/v2/internal/client.(*batchCommandsClient).recreateStreamingClient"),
 		goleak.IgnoreTopFunction("github.com/klauspost/compress/zstd.(*blockDec).startDecoder"),
 	)
 }
 
-// When a resolve has released PD, its progress is removed: only its journal says then that nothing is to be taken back.
+// When a resolve has released PD, its progress is removed: then only its journal shows that there is nothing to undo.
 func TestMatrix_ResolveKilledAtItsVeryEnd_IsFinished(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)

@@ -15,7 +15,7 @@ import (
 type pool struct {
 	tisnap, dir string
 	made        atomic.Int64
-	idle        chan *world // nil for one that is still to be made
+	idle        chan *world // nil for one that is still to be made, or of any Operator
 }
 
 func newPool(tisnap, dir string, worlds int) *pool {
@@ -35,15 +35,19 @@ func (p *pool) close() {
 	}
 }
 
-// with calls f with a world that nobody else uses.
-func (p *pool) with(ctx context.Context, f func(w *world) error) error {
+// with calls f with a world of the Operator's clusters that nobody else uses.
+func (p *pool) with(ctx context.Context, operator int, f func(w *world) error) error {
 	w := <-p.idle
 	defer func() { p.idle <- w }()
+	if w != nil && w.operator != operator {
+		w.bed.Close()
+		w = nil
+	}
 	if w == nil {
 		dir := filepath.Join(p.dir, strconv.FormatInt(p.made.Add(1), 10))
 		err := os.Mkdir(dir, 0o700)
 		if err == nil {
-			w, err = newWorld(ctx, dir, &Program{Path: p.tisnap})
+			w, err = newWorld(ctx, dir, &Program{Path: p.tisnap}, operator)
 		}
 		if err != nil {
 			return fmt.Errorf("start a testbed: %w", err)
@@ -62,7 +66,7 @@ func (p *pool) with(ctx context.Context, f func(w *world) error) error {
 func (p *pool) undisturbed(ctx context.Context, limit time.Duration, run Run) ([]Cell, result, error) {
 	var all []Cell
 	var made result
-	err := p.with(ctx, func(w *world) (err error) {
+	err := p.with(ctx, run.operator(), func(w *world) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		if all, made, err = w.undisturbed(ctx, run); err != nil {
@@ -76,7 +80,7 @@ func (p *pool) undisturbed(ctx context.Context, limit time.Duration, run Run) ([
 // try tries one cell. The error is of a testbed that does not start.
 func (p *pool) try(ctx context.Context, limit time.Duration, cell Cell, undisturbed result) (Outcome, error) {
 	o := Outcome{Cell: cell}
-	err := p.with(ctx, func(w *world) error {
+	err := p.with(ctx, cell.Run.operator(), func(w *world) error {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()

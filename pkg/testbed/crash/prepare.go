@@ -10,10 +10,10 @@ import (
 )
 
 // prepare makes what the run works on: for a resolve a cluster in recovery mode whose restore was killed, for a delete a
-// backup, and for a prune a backup and a newer one.
+// backup, for a prune a backup and a newer one, and for a restore from an archive that.
 func (s *scene) prepare(ctx context.Context) error {
 	switch s.run {
-	case Resolve:
+	case Resolve, Resolve2:
 		return s.killedRestore(ctx)
 	case Prune:
 		if err := s.succeeds(ctx, s.backupArgs(s.name)...); err != nil {
@@ -22,6 +22,11 @@ func (s *scene) prepare(ctx context.Context) error {
 		return s.succeeds(ctx, s.backupArgs(s.newer())...)
 	case Archive:
 		return s.initRepo(ctx)
+	case RestoreArchive:
+		if err := s.initRepo(ctx); err != nil {
+			return err
+		}
+		return s.succeeds(ctx, s.inRepo("create", s.name)...)
 	case Delete:
 		return s.succeeds(ctx, s.backupArgs(s.name)...)
 	default:

@@ -25,7 +25,7 @@ func (s *scene) result(ctx context.Context) (result, error) {
 	switch {
 	case s.run == Backup:
 		err = s.readBackup(ctx, docs)
-	case s.restores():
+	case s.run.restores():
 		err = s.readRestored(ctx, docs)
 	case s.run == Archive:
 		err = s.readArchived(ctx, docs)

@@ -12,9 +12,9 @@ import (
 // objects are the target's, by resource and name; a volume has the name of its claim.
 func (s *scene) objects() map[string]any {
 	out := map[string]any{}
-	for _, resource := range []string{"tidbclusters", "persistentvolumeclaims", "pods"} {
+	for _, resource := range targetResources() {
 		for _, o := range s.bed.Kube.List(resource, s.target.Namespace) {
-			if o.GetName() == s.target.Name || o.GetLabels()["app.kubernetes.io/instance"] == s.target.Name {
+			if isOf(o, s.target.Name) {
 				unstructured.RemoveNestedField(o.Object, "status", "tikv", "stores") // by the ids of stores
 				out[resource+"/"+o.GetName()] = o.Object
 			}
@@ -27,6 +27,22 @@ func (s *scene) objects() map[string]any {
 		}
 	}
 	return out
+}
+
+// targetResources are those in which a target has objects, with either Operator.
+func targetResources() []string {
+	return []string{
+		"tidbclusters", "clusters", "pdgroups", "tikvgroups", "tidbgroups", "pds", "tikvs", "tidbs",
+		"configmaps", "services", "persistentvolumeclaims", "pods",
+	}
+}
+
+// isOf reports whether an object is a cluster, or belongs to it.
+func isOf(o *unstructured.Unstructured, name string) bool {
+	of, _, _ := unstructured.NestedString(o.Object, "spec", "cluster", "name")
+	return slices.Contains([]string{
+		o.GetName(), of, o.GetLabels()["app.kubernetes.io/instance"], o.GetLabels()["pingcap.com/cluster"],
+	}, name)
 }
 
 // volumes are those of the target's claims.

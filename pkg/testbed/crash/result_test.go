@@ -21,14 +21,14 @@ func TestResult_ComparedWithAnUndisturbedRun(t *testing.T) {
 	t.Parallel()
 	const undisturbed = `{"volumes": 6, "started": "10:00", "warnings": ["a"], "phases": [{"name": "wait", "seconds": 1, "outcome": "done"}]}`
 	for name, row := range map[string]struct{ made, want string }{
-		"the same, at another time":         {`{"volumes": 6, "started": "11:00", "warnings": ["a"], "phases": [{"name": "wait", "seconds": 2, "outcome": "done"}]}`, ""},
-		"a phase that was done before":      {`{"volumes": 6, "warnings": ["a"], "phases": [{"name": "wait", "outcome": "resumed"}]}`, ""},
-		"a phase that failed":               {`{"volumes": 6, "warnings": ["a"], "phases": [{"name": "wait", "outcome": "failed"}]}`, `report.phases.wait.outcome is "failed", and "done"`},
-		"a volume less":                     {`{"volumes": 5, "warnings": ["a"], "phases": [{"name": "wait", "outcome": "done"}]}`, `report.volumes is "5", and "6"`},
-		"a warning more":                    {`{"volumes": 6, "warnings": ["a", "b"], "phases": [{"name": "wait", "outcome": "done"}]}`, `report.warnings.1 is "b", and ""`},
-		"no phase at all":                   {`{"volumes": 6, "warnings": ["a"], "phases": []}`, `report.phases.wait.name is "", and "wait"`},
-		"something that nobody else makes":  {`{"volumes": 6, "new": "", "warnings": ["a"], "phases": [{"name": "wait", "outcome": "done"}]}`, `report.new is ""`},
-		"what a resumed run says of itself": {`{"volumes": 6, "wallSeconds": 9, "processes": [{"step": "wait"}], "warnings": ["a"], "phases": [{"name": "wait", "outcome": "done"}]}`, ""},
+		"the same, at another time":               {`{"volumes": 6, "started": "11:00", "warnings": ["a"], "phases": [{"name": "wait", "seconds": 2, "outcome": "done"}]}`, ""},
+		"a phase that was done before":            {`{"volumes": 6, "warnings": ["a"], "phases": [{"name": "wait", "outcome": "resumed"}]}`, ""},
+		"a phase that failed":                     {`{"volumes": 6, "warnings": ["a"], "phases": [{"name": "wait", "outcome": "failed"}]}`, `report.phases.wait.outcome is "failed", and "done"`},
+		"a volume less":                           {`{"volumes": 5, "warnings": ["a"], "phases": [{"name": "wait", "outcome": "done"}]}`, `report.volumes is "5", and "6"`},
+		"a warning more":                          {`{"volumes": 6, "warnings": ["a", "b"], "phases": [{"name": "wait", "outcome": "done"}]}`, `report.warnings.1 is "b", and ""`},
+		"no phase":                                {`{"volumes": 6, "warnings": ["a"], "phases": []}`, `report.phases.wait.name is "", and "wait"`},
+		"something that no other makes":           {`{"volumes": 6, "new": "", "warnings": ["a"], "phases": [{"name": "wait", "outcome": "done"}]}`, `report.new is ""`},
+		"what a resumed run reports about itself": {`{"volumes": 6, "wallSeconds": 9, "processes": [{"step": "wait"}], "warnings": ["a"], "phases": [{"name": "wait", "outcome": "done"}]}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,7 +72,7 @@ func TestResult_CountsAndParts_AreComparedByTheirMeaning(t *testing.T) {
 	for name, row := range map[string]struct{ made, want string }{
 		"fewer regions are unchanged":         {fmt.Sprintf(report, "0", "6", "done", read, collect), ""},
 		"a region is lost":                    {fmt.Sprintf(report, "3", "2", "done", read, collect), "report.regions.addsUp"},
-		"no regions at all":                   {`{"phases": [], "stores": []}`, "report.regions.total"},
+		"no regions":                          {`{"phases": [], "stores": []}`, "report.regions.total"},
 		"done before, with its parts":         {fmt.Sprintf(report, "4", "2", "resumed", read, collect), ""},
 		"done before, its part is lost":       {fmt.Sprintf(report, "4", "2", "resumed", "", collect), "report.phases.wait.steps.collect.parts.read.name"},
 		"done before, its store's is lost":    {fmt.Sprintf(report, "4", "2", "resumed", read, ""), "report.stores.tikv-0.parts.collect.name"},

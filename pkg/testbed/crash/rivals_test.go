@@ -33,7 +33,7 @@ func (w *world) compete(ctx context.Context, t *testing.T, env []string, args ..
 	require.NoError(t, r.cmd.Start())
 	go func() {
 		defer close(r.ended)
-		_ = r.cmd.Wait() // the code says it
+		_ = r.cmd.Wait() // by its exit code
 	}()
 	return r
 }
@@ -72,13 +72,13 @@ func startWorld(ctx context.Context, t *testing.T) *world {
 	t.Helper()
 	path, err := shipped.Program()
 	require.NoError(t, err)
-	w, err := newWorld(ctx, t.TempDir(), &Program{Path: path})
+	w, err := newWorld(ctx, t.TempDir(), &Program{Path: path}, 1)
 	require.NoError(t, err)
 	t.Cleanup(w.bed.Close)
 	return w
 }
 
-// refuse lets no call of a point succeed, until the watcher is replaced: who comes there retries.
+// refuse fails every call of a point until the watcher is replaced: a process that reaches it retries.
 func (w *world) refuse(point string) {
 	w.faults.Watch(func(at string) *fault.Rule {
 		if anyStore(at) == point {
@@ -88,7 +88,7 @@ func (w *world) refuse(point string) {
 	})
 }
 
-// The same restore, or resolve, is started two and three times at the same moment: one wins, and the others say who holds
+// The same restore, or resolve, is started two and three times at the same moment: one wins, and the others name the owner of
 // the lock and until when. What is started beside the winner touches nothing of it.
 func TestRivals_RestoreAndResolve_OneWinsAndTheOthersSayWho(t *testing.T) { //nolint:tparallel // the parts follow each other
 	t.Parallel()
@@ -99,7 +99,7 @@ func TestRivals_RestoreAndResolve_OneWinsAndTheOthersSayWho(t *testing.T) { //no
 		run Run
 		n   int
 	}{{Restore, 3}, {Resolve, 2}} {
-		t.Run(fmt.Sprintf("%d times %s", row.n, row.run), func(t *testing.T) { //nolint:paralleltest // one after the other, in one world
+		t.Run(fmt.Sprintf("%d times %s", row.n, row.run), func(t *testing.T) { // one after the other, in one world
 			s := w.scene(row.run)
 			require.NoError(t, s.prepare(ctx), w.out.String())
 			w.refuse("tikv.*.RecoverRegion") // the winner waits there, with all of its volumes
@@ -119,7 +119,7 @@ func TestRivals_RestoreAndResolve_OneWinsAndTheOthersSayWho(t *testing.T) { //no
 			require.NoError(t, s.verifyResult(ctx), w.out.String())
 		})
 	}
-	t.Run("prunes, deletes and a gc", func(t *testing.T) { //nolint:paralleltest // after the others, in their world
+	t.Run("prunes, deletes and a gc", func(t *testing.T) { // after the others, in their world
 		w.deleteAtOnce(ctx, t)
 	})
 }

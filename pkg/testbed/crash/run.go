@@ -24,10 +24,33 @@ const (
 	Prune   Run = "prune"
 	Delete  Run = "delete"
 	Archive Run = "archive" // of the baseline
+	// RestoreArchive restores an archive of the baseline.
+	RestoreArchive Run = "restore-archive"
+	// Restore2 and Resolve2 are of a cluster of TiDB Operator 2.x.
+	Restore2 Run = "restore-2x"
+	Resolve2 Run = "resolve-2x"
 )
 
 // Runs lists all of them.
-func Runs() []Run { return []Run{Backup, Restore, Resolve, Prune, Delete, Archive} }
+func Runs() []Run {
+	return []Run{Backup, Restore, Resolve, Prune, Delete, Archive, RestoreArchive, Restore2, Resolve2}
+}
+
+// operator is the generation of TiDB Operator that the clusters of the run are of.
+func (r Run) operator() int {
+	if r == Restore2 || r == Resolve2 {
+		return 2
+	}
+	return 1
+}
+
+// resolves reports whether the run is a resolve alone.
+func (r Run) resolves() bool { return r == Resolve || r == Resolve2 }
+
+// restores reports whether the run leads to a cluster that serves.
+func (r Run) restores() bool {
+	return r == Restore || r == RestoreArchive || r == Restore2 || r.resolves()
+}
 
 // steps are those of the run, with every option that adds one; nil for a command without a journal, which is killed at
 // its effects.
@@ -35,6 +58,7 @@ func (r Run) steps() []phase.Outline {
 	ofRestore, ofResolve := restore.Outline()
 	return map[Run][]phase.Outline{
 		Backup: backup.Outline(), Restore: ofRestore, Resolve: ofResolve, Archive: create.Outline(),
+		RestoreArchive: restore.OutlineFromArchive(), Restore2: ofRestore, Resolve2: ofResolve,
 	}[r]
 }
 
@@ -47,14 +71,11 @@ type scene struct {
 	report *report.Report // the last one that was read as a result
 }
 
-// restores reports whether the run leads to a cluster that serves.
-func (s *scene) restores() bool { return s.run == Restore || s.run == Resolve }
-
 // scene makes the next one.
 func (w *world) scene(run Run) *scene {
 	w.n++
 	s := &scene{world: w, run: run, name: baseline, target: cluster.Name{Namespace: "tidb", Name: fmt.Sprintf("copy-%d", w.n)}}
-	if !s.restores() && run != Archive {
+	if !run.restores() && run != Archive {
 		s.name = fmt.Sprintf("backup-%d", w.n)
 	}
 	return s
@@ -65,12 +86,14 @@ func (s *scene) args() []string {
 	switch s.run {
 	case Backup:
 		return s.backupArgs(s.name)
-	case Resolve:
+	case Resolve, Resolve2:
 		return []string{"resolve", s.target.String(), "--backup", s.name, "--timeout", "1m"}
 	case Prune: // the baseline has its tag, and the newest one always stays
 		return []string{"prune", source.String(), "--keep-last", "1", "--keep-tag", baseline, "--yes", "--delete-rate", "100"}
 	case Archive:
 		return s.inRepo("create", s.name)
+	case RestoreArchive:
+		return append(append(s.restoreArgs(s.name, s.target), "--from-archive"), s.repoFlags()...)
 	case Delete:
 		return []string{"delete", s.name, "--yes", "--delete-rate", "100"}
 	default:
@@ -80,7 +103,7 @@ func (s *scene) args() []string {
 
 // locked is the cluster whose lock the run takes.
 func (s *scene) locked() cluster.Name {
-	if s.restores() {
+	if s.run.restores() {
 		return s.target
 	}
 	if s.run == Archive {

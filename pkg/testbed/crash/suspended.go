@@ -25,7 +25,7 @@ const (
 )
 
 // mayEnd are the exit codes with which a process may end that was suspended at the cell. One that was stopped first, and slept in an
-// undo, may have finished that. Only a backup may say that the cluster is held: it slept for longer than it has for releasing it.
+// undo, may have finished that. Only a backup may report that the cluster is held: it slept for longer than it has for releasing it.
 func (c Cell) mayEnd() []int {
 	switch {
 	case c.Position == SuspendedUndo && c.Run == Backup:
@@ -62,7 +62,7 @@ func (p *sleeper) wake() {
 }
 
 // suspended stops the program at the cell until another process has taken its lock over and has finished its run. When
-// it is continued it has to end as one that has lost its lock, without changing anything any more.
+// it is continued it has to end as one that has lost its lock, without any further change.
 func (s *scene) suspended(ctx context.Context, cell Cell, undisturbed result) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -92,7 +92,7 @@ func (s *scene) suspended(ctx context.Context, cell Cell, undisturbed result) er
 	if err := wait.For(ctx, stopTime); err != nil {
 		return err
 	}
-	if err := s.letsGo(ctx, source); err != nil {
+	if err := s.awaitRelease(ctx, source); err != nil {
 		return err
 	}
 	if err := errors.Join(s.awaitOverdue(ctx), s.finishedByAnother(ctx)); err != nil {
@@ -122,7 +122,7 @@ func (s *scene) awaitOverdue(ctx context.Context) error {
 }
 
 // finishedByAnother is the same command in another process. A record of the first that was under way may come in between:
-// then it is refused, and says to run the command again.
+// then it is refused with the hint to run the command again.
 func (s *scene) finishedByAnother(ctx context.Context) error {
 	code, err := s.tisnap(ctx, s.args()...)
 	if err == nil && code == exitConflict {

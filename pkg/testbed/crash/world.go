@@ -26,28 +26,29 @@ const (
 	lease    = 3 * time.Second
 )
 
-var source = cluster.Name{Namespace: "tidb", Name: "prod"} //nolint:gochecknoglobals // a constant
+var source = cluster.Name{Namespace: "tidb", Name: "prod"}
 
 // world is a testbed with a cluster, its rows and a sealed backup of it, in which one cell after another is tried.
 type world struct {
-	program *Program
-	faults  *fault.Plan
-	bed     *testbed.Testbed
-	store   objstore.Store
-	rows    *workload.Copy
-	n       int // of names used
-	out     bytes.Buffer
+	program  *Program
+	operator int // the generation of TiDB Operator that its clusters are of
+	faults   *fault.Plan
+	bed      *testbed.Testbed
+	store    objstore.Store
+	rows     *workload.Copy
+	n        int // of names used
+	out      bytes.Buffer
 }
 
 // newWorld starts it. Close it.
-func newWorld(ctx context.Context, dir string, program *Program) (*world, error) {
-	w := &world{program: program, faults: &fault.Plan{}}
+func newWorld(ctx context.Context, dir string, program *Program, operator int) (*world, error) {
+	w := &world{program: program, operator: operator, faults: &fault.Plan{}}
 	rules := ebstest.QuickRules()
 	rules.SnapshotSpacing = 0 // 15 s of it is another test
 	// A credit of fast snapshot restore takes minutes of the program's own clock.
 	rules.FastRestore = ebstest.FastRestoreRules{Snapshots: 100, IDsInCall: 10, Aged: 30 * 24 * time.Hour}
 	bed, err := testbed.Start(context.WithoutCancel(ctx), testbed.Config{
-		Dir: dir, Nodes: 6, Scale: 50, Seed: 1, Faults: w.faults, Rules: rules,
+		Dir: dir, Nodes: 6, Scale: 50, Seed: 1, Faults: w.faults, Rules: rules, Operator: operator,
 		TiKV: tikvtest.Options{RecoverCheckInterval: 200 * time.Millisecond, TickInterval: 40 * time.Millisecond},
 	})
 	if err != nil {
@@ -134,8 +135,8 @@ func (w *world) expire(ctx context.Context, name cluster.Name) error {
 	return runlock.Break(ctx, w.store, name, lock.Epoch)
 }
 
-// letsGo waits until nothing is held of the cluster: within one lease.
-func (w *world) letsGo(ctx context.Context, name cluster.Name) error {
+// awaitRelease waits until nothing is held of the cluster: within one lease.
+func (w *world) awaitRelease(ctx context.Context, name cluster.Name) error {
 	ctx, cancel := context.WithTimeout(ctx, lease+time.Second)
 	defer cancel()
 	return wait.Until(ctx, wait.Every(20*time.Millisecond), func() (bool, error) {

@@ -26,7 +26,7 @@ func Await(ctx context.Context, bed *testbed.Testbed, store objstore.Store, limi
 }
 
 // Balance compares what EC2 holds with what is named: by the sealed manifests in the store, and by the claims
-// of the clusters that exist. An error lists every snapshot and volume that nobody names, every one that is
+// of the clusters that exist. An error lists every snapshot and volume that nothing names, every one that is
 // named and gone, and every fast snapshot restore that is on.
 func Balance(ctx context.Context, bed *testbed.Testbed, store objstore.Store) error {
 	var wrong []string
@@ -93,8 +93,8 @@ func sealedSnapshots(ctx context.Context, store objstore.Store) (map[cluster.Sna
 // claimedVolumes are those of the persistent volumes that a claim of a cluster which exists is bound to.
 func claimedVolumes(bed *testbed.Testbed) map[cluster.VolumeID]bool {
 	out := map[cluster.VolumeID]bool{}
-	for _, tc := range bed.Objects.List("tidbclusters", "tidb") {
-		for _, v := range bed.Volumes(cluster.Name{Namespace: tc.GetNamespace(), Name: tc.GetName()}) {
+	for _, o := range append(bed.Objects.List("tidbclusters", "tidb"), bed.Objects.List("clusters", "tidb")...) {
+		for _, v := range bed.Volumes(cluster.Name{Namespace: o.GetNamespace(), Name: o.GetName()}) {
 			out[v] = true
 		}
 	}

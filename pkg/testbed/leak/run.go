@@ -55,8 +55,8 @@ func (r *Result) String() string {
 const storage = "s3://" + testbed.Bucket + "/leak"
 
 var (
-	source = cluster.Name{Namespace: "tidb", Name: "prod"} //nolint:gochecknoglobals // a constant
-	target = cluster.Name{Namespace: "tidb", Name: "copy"} //nolint:gochecknoglobals // a constant
+	source = cluster.Name{Namespace: "tidb", Name: "prod"}
+	target = cluster.Name{Namespace: "tidb", Name: "copy"}
 )
 
 // state is a run under way.

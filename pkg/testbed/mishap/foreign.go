@@ -24,7 +24,7 @@ type Foreign struct {
 	scheduler string
 }
 
-// DrawForeign says whether another tool holds the cluster in this run: in one of eight.
+// DrawForeign draws whether another tool holds the cluster in this run: in one of eight.
 func DrawForeign(seed int64) bool {
 	return rand.New(rand.NewPCG(uint64(seed), 0xf0e1)).IntN(8) == 0 //nolint:gosec // a soak has to be repeatable, not secret
 }
@@ -62,7 +62,7 @@ func (f *Foreign) holdGC(ctx context.Context, seconds int64) error {
 	return err
 }
 
-// End lets the other tool release what it holds. It is an error if any of it was ended by somebody else.
+// End lets the other tool release what it holds. It is an error if any of it was ended by someone else.
 func (f *Foreign) End(ctx context.Context) error {
 	defer f.client.Close()
 	defer f.lease.Close()
@@ -81,4 +81,4 @@ func (f *Foreign) End(ctx context.Context) error {
 	return errors.Join(err, f.cluster.PD.PauseByOther(f.scheduler, 0), f.holdGC(ctx, 0))
 }
 
-var errEnded = errors.New("a stream or lease of somebody else is not tisnap's to end")
+var errEnded = errors.New("another's stream or lease is not tisnap's to end")

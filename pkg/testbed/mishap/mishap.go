@@ -20,7 +20,7 @@ const slowest = 4 * time.Second
 type Mishap struct {
 	// What describes it to a person.
 	What string
-	// Killed says that the program is ended by SIGKILL, and so cannot release it itself.
+	// Killed reports that SIGKILL ends the program, which then cannot release the cluster.
 	Killed bool
 	rules  []fault.Rule
 }
@@ -108,7 +108,7 @@ func (s *Scene) event(r *rand.Rand) event {
 		{what: fmt.Sprintf("PD's leader moves to member %d", n), do: func() { _ = s.Cluster.PD.TransferLeader(n) }},
 		{what: "PD restarts", do: func() { s.work.Go(func() { _ = s.Cluster.PD.Restart() }) }},
 		{what: "PD's leader is killed", do: s.killLeader},
-		{what: "somebody resumes a scheduler", do: func() { s.resumeScheduler(n) }},
+		{what: "someone resumes a scheduler", do: func() { s.resumeScheduler(n) }},
 		{what: "GC moves on", do: s.moveGC},
 		{what: "SIGINT", do: func() { s.Signal(syscall.SIGINT) }},
 		{what: "SIGTERM", do: func() { s.Signal(syscall.SIGTERM) }},
@@ -136,7 +136,7 @@ func (s *Scene) resumeImports(n int) {
 		defer client.Close()
 		ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
 		defer cancel()
-		_, _ = client.ResumeImport(ctx, st.Addr(), "somebody") // a store that is away has forgotten by itself
+		_, _ = client.ResumeImport(ctx, st.Addr(), "someone") // a store that restarted has forgotten it anyway
 	})
 }
 

@@ -43,8 +43,12 @@ type Config struct {
 	Volume cluster.VolumeSpec // of the restored volumes
 	Scale  float64
 	Faults *fault.Plan
+	// Operator is the generation of TiDB Operator that the source is of, 1 or 2; 0 is 1.
+	Operator int
 	// Kubeconfig is that of a real control plane in place of the testbed's; "" is the testbed's.
 	Kubeconfig string
+	// HostsFile is the testbed's: PD and the stores are known by the names in it.
+	HostsFile string
 	// MarkTrouble releases something wrong, by the seed, while the backup reads marks; it needs Faults.
 	MarkTrouble bool
 	// LogTrouble lets the raft logs of some stores stall, by the seed, while the backup runs; it needs Faults.
@@ -65,9 +69,9 @@ type Config struct {
 	PD pdtest.Config
 	// Timeout bounds each wait of the restore; 0 is 1 min.
 	Timeout time.Duration
-	// Say shows a person what happens; nil says nothing.
+	// Say shows a person what happens; nil shows nothing.
 	Say func(format string, args ...any)
-	// Logf takes what the testbed itself has to say; nil drops it.
+	// Logf takes the testbed's own log; nil drops it.
 	Logf func(format string, args ...any)
 }
 
@@ -200,6 +204,7 @@ func (s *state) start(ctx context.Context) error {
 	bed, err := testbed.Start(context.WithoutCancel(ctx), testbed.Config{
 		Dir: s.cfg.Dir, Nodes: s.cfg.Nodes, Scale: s.cfg.Scale, Seed: s.cfg.Seed, Faults: s.cfg.Faults, Rules: rules,
 		TiKV: tikv, PD: s.cfg.PD, Kubeconfig: s.cfg.Kubeconfig, Logf: s.cfg.Logf,
+		Operator: s.cfg.Operator, DNSNames: s.cfg.HostsFile != "", HostsFile: s.cfg.HostsFile,
 	})
 	if err != nil {
 		return err

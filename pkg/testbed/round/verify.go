@@ -20,7 +20,7 @@ func (s *state) verify(ctx context.Context) error {
 	return errors.Join(s.verifyRestore(ctx), s.verifyRows(ctx, c), s.verifyPD(c), s.verifyRegions(c), s.verifyReplicas(ctx, c), s.verifyVolumes())
 }
 
-// verifyRestore reads what the restore said of itself: a warning means that the copy was not as it should be,
+// verifyRestore reads the restore's own result: a warning means that the copy was not as it should be,
 // even if the rows came out right this time.
 func (s *state) verifyRestore(ctx context.Context) error {
 	if s.run == nil {
@@ -31,7 +31,7 @@ func (s *state) verifyRestore(ctx context.Context) error {
 		return err
 	}
 	if doc.SealedAt.IsZero() || doc.Report == nil || doc.Report.Hold == nil {
-		return errors.New("the backup is not sealed, or says nothing of its hold")
+		return errors.New("the backup is not sealed, or has no record of its hold")
 	}
 	s.passed("the backup is sealed; it held the cluster for %.2f s", doc.Report.Hold.Seconds)
 	if len(doc.Restores) != 1 {

@@ -36,7 +36,7 @@ const (
 	storage         = "s3://" + testbed.Bucket + "/scale"
 )
 
-var prod = cluster.Name{Namespace: "tidb", Name: "prod"} //nolint:gochecknoglobals // a constant
+var prod = cluster.Name{Namespace: "tidb", Name: "prod"}
 
 // Hold is the measured hold of one backup.
 type Hold struct {
@@ -103,7 +103,7 @@ func MeasureHold(ctx context.Context, program func(*testbed.Testbed) Program, vi
 	if len(bed.Nodes.Cluster(prod).Held()) > 0 {
 		return nil, errors.New("the cluster is held after the backup")
 	}
-	h.judge()
+	h.checkLimit()
 	return h, nil
 }
 
@@ -160,8 +160,8 @@ func (h *Hold) backup(ctx context.Context, program Program, flags ...string) err
 	return nil
 }
 
-// judge holds the hold against its limit: what EC2 took for the slowest call, or what its bucket gives, and a little.
-func (h *Hold) judge() {
+// checkLimit compares the hold with its limit: what EC2 took for the slowest call, or what its bucket gives, and a little.
+func (h *Hold) checkLimit() {
 	h.Floor = max(0, float64(h.Stores-bucketSize)/bucketRefill)
 	h.Limit, h.By = h.Slowest+overSlowest.Seconds(), "slowest CreateSnapshots + 1.5 s"
 	if h.Floor > 0 {

@@ -88,7 +88,7 @@ func MeasureMarks(ctx context.Context, program func(*testbed.Testbed) Program, r
 	}
 	m.ReadyIn = time.Since(begin).Seconds()
 	err = errors.Join(m.read(ctx, bed.Nodes.Cluster(prod), plan), m.compare(ctx, program(bed), watch, plan, rounds))
-	m.judge()
+	m.checkLimits()
 	return m, err
 }
 
@@ -173,8 +173,8 @@ func middle(seconds []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// judge lists the limits that are not kept.
-func (m *Marks) judge() {
+// checkLimits lists the limits that were exceeded.
+func (m *Marks) checkLimits() {
 	r, h, s := m.Reading, m.Holds, m.Million
 	for _, limit := range []struct {
 		kept bool

@@ -36,10 +36,10 @@ func TestMarks_Judge_NamesWhatIsNotKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := good()
-			m.judge()
+			m.checkLimits()
 			require.Empty(t, m.Exceeded)
 			change(m)
-			m.judge()
+			m.checkLimits()
 			require.Len(t, m.Exceeded, 1)
 			require.Contains(t, m.Exceeded[0], name)
 		})

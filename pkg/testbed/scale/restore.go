@@ -33,7 +33,7 @@ type Restore struct {
 	Stores  int     `json:"stores"`
 	Regions int     `json:"regions"`
 	Changed float64 `json:"changedShare"`
-	// Flashed and Unchanged are the regions that were taken back, and that were not.
+	// Flashed and Unchanged are the regions that were flashed back, and that were not.
 	Flashed   int     `json:"flashed"`
 	Unchanged int     `json:"unchanged"`
 	Seconds   float64 `json:"seconds"`
@@ -157,7 +157,7 @@ func metaOf(r *cluster.Region) *metapb.Region {
 	return meta
 }
 
-// restore restores the backup once, and checks that the changed regions were taken back and no others.
+// restore restores the backup once, and checks that the changed regions were flashed back and no others.
 func (m *modelRuntime) restore(ctx context.Context, program Program, backup string, name cluster.Name, limit RestoreLimit) (*Restore, error) {
 	c := m.add(name, limit.Changed)
 	var doc struct {
@@ -183,7 +183,7 @@ func (m *modelRuntime) restore(ctx context.Context, program Program, backup stri
 	for _, p := range took.Phases {
 		r.Phases = append(r.Phases, RestorePhase{Name: p.Name, Seconds: speed * p.Seconds, Overlap: speed * p.OverlapSeconds})
 	}
-	r.judge()
+	r.checkLimits()
 	if err := c.check(doc.Restored, r); err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (m *modelRuntime) restore(ctx context.Context, program Program, backup stri
 	return r, err
 }
 
-// check proves by the stores' own count that all changed regions were taken back, and no others.
+// check proves by the stores' own count that all changed regions were flashed back, and no others.
 func (c *modelCluster) check(restored bool, r *Restore) error {
 	flashed := 0
 	for _, s := range c.all() {
@@ -199,13 +199,13 @@ func (c *modelCluster) check(restored bool, r *Restore) error {
 	}
 	want := (r.Regions + c.changed - 1) / c.changed
 	if !restored || flashed != want || r.Flashed != want || r.Unchanged != r.Regions-want {
-		return fmt.Errorf("%d regions have changed, and the stores took %d back (restored: %t, flashed %d, unchanged %d)",
+		return fmt.Errorf("%d regions have changed, and the stores flashed %d back (restored: %t, flashed %d, unchanged %d)",
 			want, flashed, restored, r.Flashed, r.Unchanged)
 	}
 	return nil
 }
 
-func (r *Restore) judge() {
+func (r *Restore) checkLimits() {
 	r.Share, r.LeastShare = r.Seconds/r.Published, r.Least/r.Published
 	r.Met = r.Share <= r.AtMost
 }

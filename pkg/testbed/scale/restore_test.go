@@ -18,18 +18,18 @@ import (
 func inProcess(t *testing.T) func(*testbed.Testbed) Program {
 	return func(bed *testbed.Testbed) Program {
 		return func(ctx context.Context, args []string, stdout io.Writer) (int, error) {
-			var said bytes.Buffer
+			var stderr bytes.Buffer
 			code := cli.Run(ctx, append(args, "--endpoint-url", bed.AWS(), "--region", testbed.Region, "--kubeconfig", bed.Kubeconfig(), "--progress", "plain"),
-				cli.Streams{Out: stdout, Err: &said}, cli.Version{Version: "test"})
+				cli.Streams{Out: stdout, Err: &stderr}, cli.Version{Version: "test"})
 			if code != cli.ExitDone {
-				t.Log(said.String())
+				t.Log(stderr.String())
 			}
 			return int(code), nil
 		}
 	}
 }
 
-// The whole model, small and very fast: the restore is the program's own, and takes back what has changed and nothing else.
+// The whole model, small and very fast: the restore is the program's own, and flashes back what has changed and nothing else.
 // Every delay of the model is in the time that it takes.
 func TestMeasureRestores_SmallModel_TakesBackWhatHasChanged(t *testing.T) {
 	t.Parallel()

@@ -9,20 +9,20 @@ import (
 	"sync"
 )
 
-// Each program is built once, whoever asks first.
+// Each program is built once, by its first caller.
 var (
-	tisnap = sync.OnceValues(func() (string, error) { return build("tisnap") }) //nolint:gochecknoglobals // it is built once
-	br     = sync.OnceValues(func() (string, error) { return build("br") })     //nolint:gochecknoglobals // it is built once
+	tisnap = sync.OnceValues(func() (string, error) { return build("tisnap") })
+	br     = sync.OnceValues(func() (string, error) { return build("br") })
 )
 
 // folder is where the programs are.
-var folder = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // it is made once
+var folder = sync.OnceValues(func() (string, error) {
 	made = true
 	return os.MkdirTemp("", "tisnap-shipped-")
 })
 
-// made says that there is a folder to remove.
-var made bool //nolint:gochecknoglobals // goes with folder
+// made reports whether there is a folder to remove.
+var made bool
 
 // Program is the path of tisnap, built with the flags of make build on the first call. Only tests of this module
 // may call it. Exit removes it.

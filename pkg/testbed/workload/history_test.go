@@ -102,12 +102,12 @@ func TestCheck_Undetermined_BothOutcomesOrWhatIsProven(t *testing.T) {
 
 	saw := undetermined()
 	saw.committed(30, 31, []change{{key: "acct/a", balance: 8, prev: 10}})
-	require.NoError(t, saw.Check(copyOf(with), 20).Err(), "its commit ts is not known exactly")
+	require.NoError(t, saw.Check(copyOf(with), 20).Err(), "its exact commit ts is unknown")
 	require.NoError(t, saw.Check(copyOf(without), 20).Err())
 	after := map[string]Row{"acct/a": {8, 30}, "acct/b": {12, 10}}
 	require.NoError(t, saw.Check(copyOf(after), 31).Err())
 	after["acct/b"] = Row{10, 1}
-	require.Equal(t, 1, saw.Check(copyOf(after), 31).Wrong, "somebody saw it, so it has to be there")
+	require.Equal(t, 1, saw.Check(copyOf(after), 31).Wrong, "someone saw it, so it has to be there")
 
 	exact := undetermined()
 	exact.committed(30, 31, []change{{key: "acct/a", balance: 8, prev: 10, prevCommit: 12}})
@@ -117,7 +117,7 @@ func TestCheck_Undetermined_BothOutcomesOrWhatIsProven(t *testing.T) {
 
 	missed := undetermined()
 	missed.committed(30, 31, []change{{key: "acct/a", balance: 10, prev: 1}})
-	require.Error(t, missed.Check(copyOf(with), 20).Err(), "somebody overwrote what was before it")
+	require.Error(t, missed.Check(copyOf(with), 20).Err(), "someone overwrote what was before it")
 	require.Zero(t, missed.Undetermined())
 }
 

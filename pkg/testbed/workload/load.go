@@ -10,7 +10,7 @@ import (
 
 const (
 	loadBatch   = 2000 // accounts in one transaction
-	loadWriters = 4
+	loadWriters = 16
 	loadTries   = 10
 )
 

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// cancelling is a PD client that cancels its first timestamps by itself.
+// cancelling is a PD client that cancels its first timestamps on its own.
 type cancelling struct {
 	pd.Client
 	left int
@@ -33,7 +33,7 @@ func TestNow_CancelledByTheClientItself_IsAskedForAgain(t *testing.T) {
 	require.NotZero(t, ts)
 
 	_, err = (&Cluster{pd: &cancelling{left: 2, code: codes.Unavailable}}).Now(t.Context())
-	require.Error(t, err, "what PD says is the caller's")
+	require.Error(t, err, "PD's answer is the caller's")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = (&Cluster{pd: &cancelling{left: 99, code: codes.Canceled}}).Now(ctx)

@@ -7,8 +7,8 @@ import (
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 )
 
-// maxBatches is how many transactions are remembered.
-const maxBatches = 4096
+// maxBatches is how many transactions are remembered: more than are under way at the same time.
+const maxBatches = 256
 
 // batches counts the prewrites that come to a region after another batch of the same transaction. The zero value is ready.
 type batches struct {

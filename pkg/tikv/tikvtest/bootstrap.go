@@ -2,6 +2,7 @@ package tikvtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,10 +21,21 @@ func BootstrapCluster(ctx context.Context, stores ...*Store) error {
 	return BootstrapRegions(ctx, stores)
 }
 
-// BootstrapRegions is BootstrapCluster with the key space cut at raw keys from the start. Each region has
-// peers on three stores (or all, if there are fewer), taken in turn, and the leader on the first of them:
-// that is how more than three stores come to share the regions, as peers never move.
+// BootstrapRegions is BootstrapCluster with the key space cut at raw keys from the start: see Placement.
 func BootstrapRegions(ctx context.Context, stores []*Store, keys ...[]byte) error {
+	return Bootstrap(ctx, stores, Placement{Keys: keys})
+}
+
+// Placement is how the regions of a new cluster are placed. The key space is cut at raw keys; each region has peers on
+// so many stores (or all, if there are fewer), taken in turn, and the leader on the first of them: that is how more stores
+// than replicas come to share the regions, as peers never move.
+type Placement struct {
+	Keys     [][]byte
+	Replicas int // 0 is 3
+}
+
+// Bootstrap is BootstrapCluster with the regions placed.
+func Bootstrap(ctx context.Context, stores []*Store, placement Placement) error {
 	if len(stores) == 0 {
 		return errors.New("bootstrap cluster: no stores")
 	}
@@ -31,7 +43,7 @@ func BootstrapRegions(ctx context.Context, stores []*Store, keys ...[]byte) erro
 		return fmt.Errorf("bootstrap cluster: %w", err)
 	}
 	bounds := [][]byte{nil}
-	for _, k := range keys {
+	for _, k := range placement.Keys {
 		bounds = append(bounds, mvcc.EncodeKey(k))
 	}
 	slices.SortFunc(bounds, bytes.Compare)
@@ -43,7 +55,7 @@ func BootstrapRegions(ctx context.Context, stores []*Store, keys ...[]byte) erro
 	var regions []placed
 	for i, start := range bounds {
 		var members []*Store
-		for n := range min(3, len(stores)) {
+		for n := range min(cmp.Or(placement.Replicas, 3), len(stores)) {
 			members = append(members, stores[(i+n)%len(stores)])
 		}
 		end := bounds[(i+1)%len(bounds)] // nil after the last

@@ -68,10 +68,11 @@ func newClusterWith(t *testing.T, options tikvtest.Options, stores int, keys ...
 func (c *testCluster) settled() {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
-		for i, p := range c.stores[0].Peers() {
+		first := c.stores[0].Peers()
+		for i, p := range first {
 			for _, s := range c.stores {
 				peers := s.Peers()
-				if len(peers) <= i {
+				if len(peers) != len(first) { // the new region of a split is there after its entry is applied
 					return false
 				}
 				q := peers[i]

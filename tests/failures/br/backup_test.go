@@ -18,7 +18,7 @@ func TestBackup_UnderTheHoldOfTheOtherJob_IsComplete(t *testing.T) {
 	p := newPlace(t)
 	pause := p.pause(t)
 	for _, line := range []string{"GC is paused", "Schedulers are paused", "All ready"} {
-		pause.says(t, line)
+		pause.awaitLine(t, line)
 	}
 	held := p.c.Held()
 	require.NotEmpty(t, held)
@@ -48,7 +48,7 @@ func TestBackup_UnderTheHoldOfTheOtherJob_IsComplete(t *testing.T) {
 	require.Equal(t, catalog.StateSealed, entries[0].State, "it can be restored by tisnap, too")
 }
 
-// Without the other job it holds by itself, and releases it.
+// Without the other job it holds the cluster on its own, and releases it.
 func TestBackup_WithItsOwnHold_IsComplete(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -113,7 +113,7 @@ func TestBackupKilledUnderTheOthersHold_NextJobKeepsTheHold(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pause := p.pause(t)
-	pause.says(t, "All ready")
+	pause.awaitLine(t, "All ready")
 	stuck := fault.Rule{Point: "ec2.CreateSnapshots", Nth: firstCut + 2, Position: fault.Stall, Times: -1}
 	p.fault(t, stuck)
 	p.launchBackup(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: firstCut, Position: fault.Slow}, underPause).kill(t)
@@ -160,7 +160,7 @@ func (j *job) requireEnds(t *testing.T, want brcompat.ExitCode) {
 	require.Equal(t, want, j.ends(t), j.out())
 }
 
-// What br says when it is killed by a second signal is true of its own runs, too: the abort releases the prefix.
+// What br prints when a second signal kills it is true of its own runs, too: the abort releases the prefix.
 // Catalogue: C8.
 func TestBackupKilledAroundBackupmeta_AbortLeavesNothing(t *testing.T) {
 	t.Parallel()
@@ -184,7 +184,7 @@ func TestBackupKilledAroundBackupmeta_AbortLeavesNothing(t *testing.T) {
 	}
 }
 
-// Answers are lost and nobody is killed: one set, and it is whole.
+// Answers are lost and nothing is killed: one set, and it is whole.
 func TestBackup_AnswersAroundBackupmetaAreLost_IsWhole(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

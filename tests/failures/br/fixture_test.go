@@ -36,7 +36,7 @@ const patience = 4 * time.Minute
 const storage = "s3://" + testbed.Bucket + "/vb1-k8s-a"
 
 // prod is the cluster that backups are taken of.
-var prod = cluster.Name{Namespace: "tidb", Name: "prod"} //nolint:gochecknoglobals // a constant
+var prod = cluster.Name{Namespace: "tidb", Name: "prod"}
 
 func TestMain(m *testing.M) {
 	awsenv.MustIsolate()
@@ -202,8 +202,8 @@ func (p *place) pd() string {
 	return strings.Join(urls, ",")
 }
 
-// says waits until the job has written a line, and fails if it ends before.
-func (j *job) says(t *testing.T, line string) {
+// awaitLine waits until the job has written a line, and fails if it ends before.
+func (j *job) awaitLine(t *testing.T, line string) {
 	t.Helper()
 	ctx := within(t, patience)
 	for !strings.Contains(j.out(), line) {

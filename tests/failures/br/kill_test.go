@@ -69,7 +69,7 @@ func TestHolderKilled_ExpiresAndTheNextRunWorks(t *testing.T) {
 	require.NoError(t, err)
 	p.pause(t).requireRefused(t, "another tool holds the cluster")
 	p.pause(t).requireRefused(t, "(host "+host+", which ends it by 20")
-	require.Eventually(t, func() bool { return len(p.c.HeldBut("safe point")) == 0 }, 40*time.Second, 50*time.Millisecond, "it expires by itself")
+	require.Eventually(t, func() bool { return len(p.c.HeldBut("safe point")) == 0 }, 40*time.Second, 50*time.Millisecond, "it expires on its own")
 
 	var next *job
 	require.Eventually(t, func() bool { // PD lists the dead one's safe point for up to a second longer
@@ -199,7 +199,7 @@ func (p *place) requireJournalled(t *testing.T) {
 	}
 }
 
-// The process that started br dies, and nobody hands a signal on: br ends as by SIGTERM, and releases the cluster before the
+// The process that started br dies, and nothing forwards a signal: br ends as by SIGTERM, and releases the cluster before the
 // leases would.
 // Catalogue: H5.
 func TestParentDies_EndsAsBySIGTERM(t *testing.T) {
@@ -212,13 +212,13 @@ func TestParentDies_EndsAsBySIGTERM(t *testing.T) {
 		program, "operator", "pause-gc-and-schedulers", "--pd="+p.pd(), "--ttl=10m")
 	shell.Env = append(p.Env(), "BR_LOG_TO_TERM=\x01")
 	require.NoError(t, shell.Start())
-	says := func(text string) func() bool {
+	printed := func(text string) func() bool {
 		return func() bool {
 			out, err := os.ReadFile(log)
 			return err == nil && strings.Contains(string(out), text)
 		}
 	}
-	require.Eventually(t, says("All ready"), patience, 20*time.Millisecond)
+	require.Eventually(t, printed("All ready"), patience, 20*time.Millisecond)
 	number, err := os.ReadFile(pid)
 	require.NoError(t, err)
 	child, err := strconv.Atoi(strings.TrimSpace(string(number)))
@@ -226,12 +226,12 @@ func TestParentDies_EndsAsBySIGTERM(t *testing.T) {
 	t.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) }) // it has ended if all is well
 	require.NoError(t, shell.Process.Kill())
 	require.Error(t, shell.Wait())
-	require.Eventually(t, says("GC and schedulers are resumed."), patience, 20*time.Millisecond)
-	require.True(t, says("the process that started br has exited")())
+	require.Eventually(t, printed("GC and schedulers are resumed."), patience, 20*time.Millisecond)
+	require.True(t, printed("the process that started br has exited")())
 	require.Empty(t, p.c.Held())
 }
 
-// A pause that gets a second signal while PD does not let it resume: what it holds is named, with what releases it, by the exit code
+// A pause that gets a second signal while PD refuses to resume: what it holds is named, with what releases it, by the exit code
 // of a cluster that is held.
 // Catalogue: A12.
 func TestPauseEndedByASecondSignal_SaysThatTheClusterIsHeld(t *testing.T) {

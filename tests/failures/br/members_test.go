@@ -19,7 +19,7 @@ const firstCut = 2
 
 // https://github.com/pingcap/tidb-operator/issues/5488
 // Catalogue: A2.
-func TestCreateSnapshotsRefusedForOneStore_LetsGoAndLeavesNothing(t *testing.T) {
+func TestCreateSnapshotsRefusedForOneStore_ReleasesAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	t.Run("its own hold", func(t *testing.T) {
 		t.Parallel()
@@ -34,7 +34,7 @@ func TestCreateSnapshotsRefusedForOneStore_LetsGoAndLeavesNothing(t *testing.T) 
 		t.Parallel()
 		p := newPlace(t)
 		pause := p.pause(t)
-		pause.says(t, "All ready")
+		pause.awaitLine(t, "All ready")
 		p.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: firstCut + 2, Code: "UnauthorizedOperation"})
 		p.backup(t, underPause).requireRefused(t, "UnauthorizedOperation")
 		require.Empty(t, p.faults.Unreached())
@@ -61,7 +61,7 @@ func TestHoldersEnd_IsAFailureOnlyBeforeTheCutIsProven(t *testing.T) {
 		t.Parallel()
 		p := newPlace(t, slowSnapshots)
 		pause := p.pause(t)
-		pause.says(t, "All ready")
+		pause.awaitLine(t, "All ready")
 		backup := p.backup(t, underPause)
 		p.awaitBackupMeta(t)
 		pause.stop() // the Operator ends it when backupmeta is there
@@ -73,7 +73,7 @@ func TestHoldersEnd_IsAFailureOnlyBeforeTheCutIsProven(t *testing.T) {
 		t.Parallel()
 		p := newPlace(t)
 		pause := p.pause(t)
-		pause.says(t, "All ready")
+		pause.awaitLine(t, "All ready")
 		p.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: firstCut, Position: fault.Slow, Do: func() {
 			pause.stop()
 			<-pause.done
@@ -99,7 +99,7 @@ func TestOneInstanceIsSlow_NothingSaysThatTheSnapshotsExist(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pause := p.pause(t)
-	pause.says(t, "All ready")
+	pause.awaitLine(t, "All ready")
 	var early bool
 	p.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: firstCut + 1, Position: fault.Slow, Delay: 2 * time.Second, Do: func() {
 		early = p.backupMeta(t) != nil
@@ -119,7 +119,7 @@ func TestStoreForgetsItsLeaseInTheCut_BothJobsFail(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pause := p.pause(t)
-	pause.says(t, "All ready")
+	pause.awaitLine(t, "All ready")
 	p.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: firstCut, Position: fault.Slow, Do: p.c.Stores()[1].DropLease})
 	p.backup(t, underPause).requireRefused(t, "hold")
 	require.Equal(t, brcompat.ExitFailed, pause.ends(t))
@@ -171,7 +171,7 @@ func TestClaimsOfScaledInStores_AreLeftOut(t *testing.T) {
 	require.Len(t, p.EC2.Snapshots(), volumes)
 }
 
-// What the Operator's document says is checked before anything is changed, once.
+// The Operator's document is checked once, before anything is changed.
 // https://github.com/pingcap/tidb-operator/issues/5021, https://github.com/pingcap/tidb-operator/issues/5658
 // Catalogue: C11.
 func TestDocumentDoesNotMatch_IsRefusedBeforeAnyChange(t *testing.T) { //nolint:tparallel // the cases share what they ask
@@ -183,16 +183,16 @@ func TestDocumentDoesNotMatch_IsRefusedBeforeAnyChange(t *testing.T) { //nolint:
 		harm func(doc map[string]any)
 		want string
 	}{
-		"9 stores where 3 are named": {func(d map[string]any) { d["tikv"].(map[string]any)["replicas"] = 9 }, "lists 3 TiKV stores but declares 9"}, //nolint:forcetypeassert // as written
+		"9 stores where 3 are named": {func(d map[string]any) { d["tikv"].(map[string]any)["replicas"] = 9 }, "lists 3 TiKV stores but declares 9"},
 		"no stores":                  {func(d map[string]any) { d["tikv"] = map[string]any{"replicas": 0, "stores": []any{}} }, "no TiKV store"},
 		"a store is missing": {func(d map[string]any) {
-			tikv := d["tikv"].(map[string]any)                                                           //nolint:forcetypeassert // as written
-			tikv["stores"], tikv["replicas"] = tikv["stores"].([]any)[:2], 2                             //nolint:forcetypeassert // as written
-			d["kubernetes"].(map[string]any)["pvs"], d["kubernetes"].(map[string]any)["pvcs"] = nil, nil //nolint:forcetypeassert // as written
+			tikv := d["tikv"].(map[string]any)
+			tikv["stores"], tikv["replicas"] = tikv["stores"].([]any)[:2], 2
+			d["kubernetes"].(map[string]any)["pvs"], d["kubernetes"].(map[string]any)["pvcs"] = nil, nil
 		}, "is in PD but has no pod"},
 		"no claim": {func(d map[string]any) {
-			k := d["kubernetes"].(map[string]any) //nolint:forcetypeassert // as written
-			k["pvcs"] = k["pvcs"].([]any)[1:]     //nolint:forcetypeassert // as written
+			k := d["kubernetes"].(map[string]any)
+			k["pvcs"] = k["pvcs"].([]any)[1:]
 		}, "6 persistent volumes and 5 claims"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -45,7 +45,7 @@ func TestBackup_MembersUnderOneHold_EachCutsItsOwnStores(t *testing.T) {
 	alone := a.backup(t)
 	alone.requireRefused(t, "2 of its stores are in other Kubernetes clusters")
 	pause := p.pause(t)
-	pause.says(t, "All ready")
+	pause.awaitLine(t, "All ready")
 	jobs := []*job{a.backup(t, underPause, "--storage", storage+"-0"), b.backup(t, underPause, "--storage", storage+"-1")}
 	for i, j := range jobs {
 		require.Equal(t, brcompat.ExitDone, j.ends(t), "member %d: %s", i, j.out())

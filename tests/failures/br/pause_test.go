@@ -20,7 +20,7 @@ import (
 
 func storeID(s *tikvtest.Store) string { return strconv.FormatUint(s.ID(), 10) }
 
-// requireRefused waits for the end of a run that must not have been ready, and must say why.
+// requireRefused waits for the end of a run that must not have been ready, and must report why.
 func (j *job) requireRefused(t *testing.T, why string) {
 	t.Helper()
 	require.Equal(t, brcompat.ExitFailed, j.ends(t), j.out())
@@ -33,7 +33,7 @@ func (j *job) requireRefused(t *testing.T, why string) {
 
 // https://github.com/pingcap/tidb-operator/issues/5455
 // Catalogue: A5.
-func TestHoldNeverReady_EndsByADeadlineAndLetsGo(t *testing.T) {
+func TestHoldNeverReady_EndsByADeadlineAndReleases(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.fault(t, fault.Rule{Point: "tikv." + storeID(p.c.Stores()[1]) + ".CheckPendingAdminOp", Nth: 2, Position: fault.Stall, Times: -1})
@@ -45,7 +45,7 @@ func TestHoldNeverReady_EndsByADeadlineAndLetsGo(t *testing.T) {
 
 // https://github.com/pingcap/tidb-operator/issues/5583
 // Catalogue: A6.
-func TestStreamLostInWaitApply_PauseEndsAndLetsGo(t *testing.T) {
+func TestStreamLostInWaitApply_PauseEndsAndReleases(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.fault(t, fault.Rule{Point: "tikv.*.PrepareSnapshotBackup.WaitApply", Code: "Unavailable"})
@@ -57,7 +57,7 @@ func TestStreamLostInWaitApply_PauseEndsAndLetsGo(t *testing.T) {
 // Whatever the Operator does, or where its backup is stuck: after its limit a pause is over. The backup that works under it is
 // no success, and nothing of it stays.
 // Catalogue: A6.
-func TestPauseOverItsLimit_EndsAndLetsGo(t *testing.T) {
+func TestPauseOverItsLimit_EndsAndReleases(t *testing.T) {
 	t.Parallel()
 	for limit := 30 * time.Second; !pauseEndsOverItsBackup(t, limit); limit *= 2 {
 		require.Less(t, limit, patience, "the backup does not get to its cut")
@@ -70,13 +70,13 @@ func pauseEndsOverItsBackup(t *testing.T, limit time.Duration) bool {
 	p := newPlace(t)
 	p.maxPause = limit
 	pause := p.pause(t, "--ttl=30s")
-	pause.says(t, "All ready")
+	pause.awaitLine(t, "All ready")
 	stuck := make(chan struct{})
 	let := sync.OnceFunc(func() { close(stuck) })
 	defer let()
 	p.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: firstCut, Position: fault.Slow, Do: func() { <-stuck }})
 	backup := p.backup(t, underPause)
-	require.Equal(t, brcompat.ExitFailed, pause.ends(t), "nobody ended it: %s", pause.out())
+	require.Equal(t, brcompat.ExitFailed, pause.ends(t), "nothing ended it: %s", pause.out())
 	require.Contains(t, pause.condition(), "it took longer than a pause's limit of "+limit.String())
 	if len(p.faults.Unreached()) > 0 {
 		backup.stop()
@@ -97,19 +97,19 @@ func TestLimitOfAPause_IsTenMinutes(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pause := p.pause(t, "--ttl=30m")
-	pause.says(t, "All ready")
+	pause.awaitLine(t, "All ready")
 	require.Contains(t, pause.out(), "[at-most=10m0s]")
 	pause.stop()
 	require.Equal(t, brcompat.ExitDone, pause.ends(t), pause.out())
 }
 
-// A store that restarts under the hold ends it: the job says so at once by its exit code, and lets the rest go.
+// A store that restarts under the hold ends it: the job reports it at once by its exit code, and releases the rest.
 // Catalogue: A6.
 func TestStoreRestartsUnderTheHold_PauseEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pause := p.pause(t, "--ttl", "10s")
-	pause.says(t, "All ready")
+	pause.awaitLine(t, "All ready")
 	p.c.Stores()[0].DropLease()
 	require.Equal(t, brcompat.ExitFailed, pause.ends(t), pause.out())
 	require.Contains(t, pause.condition(), p.c.Stores()[0].Addr())
@@ -157,7 +157,7 @@ func TestSecondHold_IsRefusedAndTheFirstOneStays(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	first := p.pause(t)
-	first.says(t, "All ready")
+	first.awaitLine(t, "All ready")
 	p.pause(t).requireRefused(t, "another tool holds the cluster")
 	p.backup(t).requireRefused(t, "another tool holds the cluster")
 	p.requireNothingLeft(t)
@@ -173,7 +173,7 @@ func TestPause_PDAwayAtTheEnd_SaysThatItIsHeld(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pause := p.pause(t, "--ttl=10s")
-	pause.says(t, "All ready")
+	pause.awaitLine(t, "All ready")
 	p.fault(t, fault.Rule{Point: "pd.ResumeScheduler*", Code: "503", Times: -1})
 	pause.stop()
 	require.Equal(t, brcompat.ExitHeld, pause.ends(t), pause.out())
@@ -190,7 +190,7 @@ func TestPause_SafePoint_IsHeldWhereItWasAskedFor(t *testing.T) {
 	now, err := client.Now(context.WithoutCancel(t.Context()))
 	require.NoError(t, err)
 	pause := p.start(t, "operator", "prepare-for-snapshot-backup", "-u", p.pd(), "-i=10s", "-t", now.String())
-	pause.says(t, "All ready")
+	pause.awaitLine(t, "All ready")
 	for service, point := range p.c.PD.ServiceSafePoints() {
 		if strings.HasPrefix(service, "tisnap-") {
 			require.Equal(t, uint64(now), point.TS)

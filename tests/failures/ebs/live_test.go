@@ -45,7 +45,7 @@ type live struct {
 	scale  float64
 }
 
-var liveName = cluster.Name{Namespace: "tidb", Name: "prod"} //nolint:gochecknoglobals // a constant
+var liveName = cluster.Name{Namespace: "tidb", Name: "prod"}
 
 // newLive starts a cluster of so many stores without raft; change may alter the testbed.
 func newLive(t *testing.T, stores int, scale float64, change ...func(*testbed.Config)) *live {
@@ -155,7 +155,7 @@ func (l *live) sealed(t *testing.T, o backup.Options, r *backup.Result, err erro
 		if p.Tags[ebs.TagRun] == string(o.Run) {
 			got = append(got, p.Volume)
 		} else {
-			require.NotEmpty(t, p.Tags[ebs.TagRun], "a snapshot that nobody knows: %s", p.ID)
+			require.NotEmpty(t, p.Tags[ebs.TagRun], "a snapshot of no known run: %s", p.ID)
 		}
 	}
 	require.ElementsMatch(t, want, got)

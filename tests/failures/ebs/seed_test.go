@@ -19,7 +19,7 @@ import (
 )
 
 // unlimited is for what a test does to set the scene.
-var unlimited = ebstest.Bucket{Size: 1e6, Refill: 1e6} //nolint:gochecknoglobals // a constant
+var unlimited = ebstest.Bucket{Size: 1e6, Refill: 1e6}
 
 // volumesByInstance are the cluster's nodes.
 func (w *whole) volumesByInstance() []cluster.InstanceID {

@@ -30,7 +30,7 @@ import (
 
 const wholeStorage = "s3://" + testbed.Bucket + "/whole"
 
-var wholeTarget = cluster.Name{Namespace: "tidb", Name: "copy"} //nolint:gochecknoglobals // a constant
+var wholeTarget = cluster.Name{Namespace: "tidb", Name: "copy"}
 
 // whole is a testbed with a cluster, on which the command line runs in this process.
 type whole struct {

@@ -42,7 +42,7 @@ func TestStoreDeadForGood_IsHeldNoLongerThanTheRunCouldHoldIt(t *testing.T) {
 	}{
 		"release": {before: release, after: release, calls: "*", left: true},
 		"abort":   {before: abort, after: abort, calls: "*"},
-		// A store that answers nothing at all is refused by the preflight.
+		// A store that never answers is refused by the preflight.
 		"resume": {before: release, after: resume, calls: "PrepareSnapshotBackup*"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestStoreDeadForGood_IsHeldNoLongerThanTheRunCouldHoldIt(t *testing.T) {
 			p := newPlace(t, 3, func(c *testbed.Config) { c.Rules.SnapshotSpacing, c.StaticRegions = 0, 4 })
 			p.killedBackup(t, "journal.done.cut", fault.Stall, "--name", "a", "--run-id", "dead", "--max-hold", "6s")
 			require.NotEmpty(t, p.EC2.Snapshots())
-			p.letsGoWithin(t, time.Minute)
+			p.releasedWithin(t, time.Minute)
 			p.expire(t)
 			store := id(p.c.Stores()[1])
 			p.fault(t, fault.Rule{Point: "tikv." + store + "." + row.calls, Code: "Unavailable", Times: -1})

@@ -44,7 +44,7 @@ const (
 )
 
 // prod is the cluster that backups are taken of.
-var prod = cluster.Name{Namespace: "tidb", Name: "prod"} //nolint:gochecknoglobals // a constant
+var prod = cluster.Name{Namespace: "tidb", Name: "prod"}
 
 func TestMain(m *testing.M) {
 	awsenv.MustIsolate()
@@ -162,15 +162,15 @@ func (p *place) backupUnder(ctx context.Context, t *testing.T, args ...string) e
 	return e
 }
 
-// nothingHeld requires that the run that has just ended left nothing held, but for what is somebody else's: not
+// nothingHeld requires that the run that has just ended left nothing held, but for what is another's: not
 // now, as every way out of a run releases it before it ends, and not a lease later.
 func (p *place) nothingHeld(t *testing.T, theirs ...string) {
 	t.Helper()
 	require.Empty(t, p.c.HeldBut(theirs...), "held after the run")
 }
 
-// letsGoWithin requires that nothing is held within a time, for runs that cannot let go themselves.
-func (p *place) letsGoWithin(t *testing.T, limit time.Duration) {
+// releasedWithin requires that nothing is held within a time, for runs that cannot release themselves.
+func (p *place) releasedWithin(t *testing.T, limit time.Duration) {
 	t.Helper()
 	ctx := within(t, limit)
 	for len(p.c.Held()) > 0 {
@@ -208,7 +208,7 @@ func (p *place) journal(t *testing.T, run cluster.RunID) []phase.Record {
 	return records
 }
 
-// outcome says how a step ended by the journal: the type of its last record.
+// outcome is how a step ended by the journal: the type of its last record.
 func outcome(records []phase.Record, step string) phase.RecordType {
 	var last phase.RecordType
 	for _, r := range records {
@@ -223,7 +223,7 @@ func outcome(records []phase.Record, step string) phase.RecordType {
 func (p *place) resumeImports(t *testing.T, addr string) {
 	c := tikv.Open(tikv.Config{})
 	defer c.Close()
-	if _, err := c.ResumeImport(within(t, 10*time.Second), addr, "somebody"); err != nil {
+	if _, err := c.ResumeImport(within(t, 10*time.Second), addr, "someone"); err != nil {
 		t.Error(err)
 	}
 }

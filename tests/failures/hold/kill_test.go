@@ -63,7 +63,7 @@ func (b *process) kill(t *testing.T) {
 	require.Error(t, <-b.ended)
 }
 
-// exitCode is how the process ended by itself.
+// exitCode is the exit code of the process, which was not killed.
 func (b *process) exitCode(t *testing.T) int {
 	t.Helper()
 	var exit *exec.ExitError
@@ -77,7 +77,7 @@ func (p *place) reachedWithin(t *testing.T, limit time.Duration) {
 	await(t, limit, "the faults", func() bool { return len(p.faults.Unreached()) == 0 })
 }
 
-// What a dead client paused ends by itself within a lease, and by `tisnap release` at once.
+// What a dead client paused resumes on its own within a lease, and by `tisnap release` at once.
 // https://github.com/tikv/tikv/blob/master/components/raftstore/src/store/snapshot_backup.rs
 // Catalogue: A12.
 func TestProcessKilled(t *testing.T) {
@@ -86,7 +86,7 @@ func TestProcessKilled(t *testing.T) {
 		t.Parallel()
 		p := newPlace(t, 3)
 		launch(t, p).kill(t)
-		p.letsGoWithin(t, lease+time.Second)
+		p.releasedWithin(t, lease+time.Second)
 	})
 	t.Run("a person releases it", func(t *testing.T) {
 		t.Parallel()
@@ -107,7 +107,7 @@ func TestProcessKilled(t *testing.T) {
 		p := newPlace(t, 3)
 		b := launch(t, p, "--lease", "1m")
 		require.NoError(t, b.cmd.Process.Signal(syscall.SIGINT))
-		// The program's own word: until it has all the answers it has to say that the cluster may still be held.
+		// By the program's output: until it has all the answers it has to report that the cluster may still be held.
 		for _, step := range []string{"hold", "early-apply"} {
 			await(t, time.Minute, "the undo of "+step, func() bool { return strings.Contains(b.stderr.String(), "undo "+step+": done") })
 		}

@@ -13,7 +13,7 @@ import (
 // TestHold_StorageLostInTheMiddle takes object storage away while the shipped program holds the cluster: the cluster is
 // released all the same, though the program lives and renews its leases, and no snapshot stays. A cut that was proven
 // before waits for the storage and is sealed when it is back.
-func TestHold_StorageLostInTheMiddle_LetsGo(t *testing.T) {
+func TestHold_StorageLostInTheMiddle_Releases(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]struct {
 		at   fault.Rule
@@ -58,7 +58,7 @@ func TestHold_StorageLostInTheMiddle_LetsGo(t *testing.T) {
 			case <-within(t, time.Minute).Done():
 				require.Fail(t, "the program never came to "+lost.at.Point)
 			}
-			p.letsGoWithin(t, 50*time.Second)
+			p.releasedWithin(t, 50*time.Second)
 			p.reached(t)
 			p.faults.Clear() // the rest of the run's end need not wait for its deadlines
 			require.Equal(t, lost.code, r.wait(), r.output.String())

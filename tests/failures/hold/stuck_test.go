@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// A part of the hold that never becomes ready ends by a deadline that says so.
+// A part of the hold that never becomes ready ends by a deadline that names it.
 // https://github.com/pingcap/tidb-operator/issues/5455
 // Catalogue: A5.
 func TestWorkerNeverReady_EndsByADeadline(t *testing.T) {
@@ -74,7 +74,7 @@ func TestStreamsLostInWaitApply_LeasesAreReleased(t *testing.T) {
 	p.leftNothing(t)
 }
 
-// A store that does not answer at all keeps no other store paused: all are connected to first.
+// A store that never answers keeps no other store paused: all are connected to first.
 // https://github.com/pingcap/tidb/issues/51448
 // Catalogue: A9.
 func TestOneStoreIsABlackHole_NoStoreIsPaused(t *testing.T) {
@@ -86,7 +86,7 @@ func TestOneStoreIsABlackHole_NoStoreIsPaused(t *testing.T) {
 	e := p.backup(t)
 	require.NotZero(t, e.code, e.String())
 	require.Contains(t, e.stderr, p.c.Stores()[2].Addr())
-	require.ElementsMatch(t, before, p.paused(), "something was paused, or even let go")
+	require.ElementsMatch(t, before, p.paused(), "something was paused, or even resumed")
 	p.leftNothing(t)
 }
 

@@ -39,13 +39,13 @@ func TestSnapshotsPendingForMinutes_HoldIsOverBeforeTheFirstPoll(t *testing.T) {
 	p.sealed(t, e, 6)
 	require.Greater(t, polls, 1, "the snapshots were waited for")
 	require.Empty(t, held, "held while EBS copied")
-	require.Positive(t, e.doc.Report.Hold.Seconds, "the report says how long the cluster was held")
+	require.Positive(t, e.doc.Report.Hold.Seconds, "the report shows how long the cluster was held")
 }
 
 // A failed CreateSnapshots must not leave the pauser alive.
 // https://github.com/pingcap/tidb-operator/issues/5488
 // Catalogue: A2.
-func TestCreateSnapshotsRefusedForOneStore_LetsGoOfAll(t *testing.T) {
+func TestCreateSnapshotsRefusedForOneStore_ReleasesAll(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 5)
 	p.fault(t, fault.Rule{Point: "ec2.CreateSnapshots", Nth: firstCut + 2, Code: "UnauthorizedOperation"})
@@ -182,7 +182,7 @@ func TestRaftAdminCommandsInTheWindow(t *testing.T) {
 	})
 }
 
-// The snapshots of all stores start as close together as EC2 answers, and the report says how far apart they are.
+// The snapshots of all stores start as close together as EC2 answers, and the report shows how far apart they are.
 // https://github.com/tikv/tikv/issues/16518
 // Catalogue: B12.
 func TestStoresAreCutApart_SkewIsReported(t *testing.T) {
@@ -202,7 +202,7 @@ func TestStoresAreCutApart_SkewIsReported(t *testing.T) {
 			last = c.At
 		}
 	}
-	// EC2 says a snapshot's start in milliseconds, of real time.
+	// EC2 reports a snapshot's start in milliseconds, of real time.
 	require.InDelta(t, last.Sub(first).Seconds()/scale, e.doc.Report.Hold.SkewSeconds, 0.01)
 	require.Positive(t, e.doc.Report.Hold.SkewSeconds)
 	stored := p.run(within(t, time.Minute), "describe", string(e.doc.Backup), "-o", "json")

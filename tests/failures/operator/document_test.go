@@ -27,7 +27,7 @@ func TestRestoreOfAPartialDocument_IsRefusedBeforeAnyChange(t *testing.T) { //no
 	for name, c := range map[string]struct {
 		key    string
 		change func([]byte) []byte
-		says   string
+		want   string
 	}{
 		"no document":        {manifest.BRBackupMeta, missing, "there is no backupmeta: no backup was completed there"},
 		"a cut document":     {manifest.BRBackupMeta, cut, "read br document"},
@@ -40,8 +40,8 @@ func TestRestoreOfAPartialDocument_IsRefusedBeforeAnyChange(t *testing.T) { //no
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.changed(t, c.key, c.change, func() {
-				p.refused(t, p.RestoreVolumes, c.says)
-				p.refused(t, p.RestoreData, c.says)
+				p.refused(t, p.RestoreVolumes, c.want)
+				p.refused(t, p.RestoreData, c.want)
 			})
 		})
 	}
@@ -93,7 +93,7 @@ func TestRestoreWithStrayObjects_LeavesThemOut(t *testing.T) {
 	}), func() {
 		run, err := p.RestoreVolumes(within(t), p.target) // it binds them by the Operator's rules
 		require.NoError(t, err)
-		require.True(t, run.Says("omitting objects that belong to none"))
+		require.True(t, run.Printed("omitting objects that belong to none"))
 		require.Len(t, p.restored(), 6)
 	})
 }

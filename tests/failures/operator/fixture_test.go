@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(shipped.Exit),
 		// client-go and its pools keep these after Close, as its own tests tolerate.
 		goleak.IgnoreTopFunction("google.golang.org/grpc.(*ClientConn).WaitForStateChange"),
+		goleak.IgnoreAnyFunction("github.com/tikv/client-go/v2/internal/client.(*batchCommandsClient).recreateStreamingClient"),
 		goleak.IgnoreTopFunction("github.com/klauspost/compress/zstd.(*blockDec).startDecoder"),
 	)
 }
@@ -82,16 +83,16 @@ func (p *place) restored() []ebs.Volume {
 	return slices.DeleteFunc(p.Bed.EC2.Volumes(), func(v ebs.Volume) bool { return v.Tags["TiDBCluster-BR"] != "new" })
 }
 
-// refused runs a half of the restore and requires that it ends with an error that says something, and that it changed
+// refused runs a half of the restore and requires that it ends with an error that has these texts, and that it changed
 // nothing anywhere.
-func (p *place) refused(t *testing.T, half func(context.Context, cluster.Name) (*operator.Run, error), says ...string) {
+func (p *place) refused(t *testing.T, half func(context.Context, cluster.Name) (*operator.Run, error), texts ...string) {
 	t.Helper()
 	before := p.Bed.MutatingCalls()
 	run, err := half(within(t), p.target)
-	for _, text := range says {
+	for _, text := range texts {
 		require.ErrorContains(t, err, text)
 	}
-	require.False(t, run.Says("EBS restore success"))
+	require.False(t, run.Printed("EBS restore success"))
 	require.Equal(t, before, p.Bed.MutatingCalls(), "it changed something")
 }
 
@@ -143,7 +144,7 @@ func (p *place) at(t *testing.T, rule fault.Rule, begin func(context.Context, cl
 	started <- run
 	require.Error(t, run.Wait())
 	require.Empty(t, p.faults.Unreached())
-	require.False(t, run.Says("EBS restore success"))
+	require.False(t, run.Printed("EBS restore success"))
 	return pod
 }
 

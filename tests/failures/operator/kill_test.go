@@ -70,7 +70,7 @@ func TestRestoreTerminated_EndsAndLeavesNothing(t *testing.T) { //nolint:tparall
 	require.NoError(t, err, "the lock is free, and nothing is in the way")
 }
 
-// It terminates br when nothing answers any more what it has to undo (an API that hangs): it ends by itself before the ten
+// It terminates br when the API that its undo needs hangs: it exits on its own before the ten
 // seconds of a Restore's pod are over, names what is left, and the next Job restores.
 // Catalogue: C2.
 func TestRestoreTerminatedAndNothingAnswers_EndsAndNamesWhatIsLeft(t *testing.T) {
@@ -108,10 +108,10 @@ func TestRestoreTerminatedAndNothingAnswers_EndsAndNamesWhatIsLeft(t *testing.T)
 			started <- run
 			err = run.Wait()
 			p.faults.Watch(nil)
-			require.ErrorContains(t, err, "exit status 1", "it ends by itself")
+			require.ErrorContains(t, err, "exit status 1", "it exits on its own")
 			require.Contains(t, run.Line("stopping"), "[end-within=7.5s]")
 			require.Regexp(t, row.left, err.Error(), "in the error that the manager puts into the CR")
-			require.False(t, run.Says("EBS restore success"))
+			require.False(t, run.Printed("EBS restore success"))
 			if !row.data {
 				noDocument(t, pod)
 				_, err = p.RestoreVolumes(within(t), p.target)

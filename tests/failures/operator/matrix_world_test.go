@@ -94,7 +94,7 @@ func (w *world) newTarget(t *testing.T) {
 	require.NoError(t, w.CreateTarget(within(t), w.target, 3))
 }
 
-// killedAt starts a half of the restore, and requires that it is killed at the cell and has not said that it is done.
+// killedAt starts a half of the restore, and requires that it is killed at the cell and has not reported that it is done.
 func (w *world) killedAt(t *testing.T, h half, cell crash.Cell) {
 	t.Helper()
 	started := make(chan *operator.Run, 1)
@@ -114,7 +114,7 @@ func (w *world) killedAt(t *testing.T, h half, cell crash.Cell) {
 	started <- run
 	require.ErrorContains(t, run.Wait(), "signal: killed")
 	require.True(t, trap.Hit())
-	require.False(t, run.Says("EBS restore success"))
+	require.False(t, run.Printed("EBS restore success"))
 }
 
 // expireLocks ends the locks of processes that were killed, as a minute does.
@@ -147,23 +147,23 @@ func (w *world) requireRestored(t *testing.T, handedOver bool) {
 	require.GreaterOrEqual(t, got.Rows, 200)
 	require.Empty(t, c.Held())
 	require.False(t, c.PD.Recovering())
-	said := w.gc(t)
-	w.deleteByHand(t, said, handedOver)
+	report := w.gc(t)
+	w.deleteByHand(t, report, handedOver)
 	store, err := w.Storage(within(t))
 	require.NoError(t, err)
 	ctx := within(t)
 	require.EventuallyWithT(t, func(collect *assert.CollectT) {
 		assert.NoError(collect, leak.Balance(ctx, w.Bed, store))
-	}, 30*time.Second, 50*time.Millisecond, said)
+	}, 30*time.Second, 50*time.Millisecond, report)
 	_, err = w.Bed.DestroyCluster(within(t), w.target)
 	require.NoError(t, err)
 }
 
-// deleteByHand deletes the volumes of which gc says that a person has to: those of a run that was killed when it had begun to
-// hand them over, of which nobody knows from then on whether they are bound. Of another run there may be none.
-func (w *world) deleteByHand(t *testing.T, said string, handedOver bool) {
+// deleteByHand deletes the volumes that gc leaves to a person: those of a run that was killed when it had begun to
+// hand them over, which from then on may or may not be bound. Of another run there may be none.
+func (w *world) deleteByHand(t *testing.T, report string, handedOver bool) {
 	t.Helper()
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(report) {
 		if !strings.Contains(line, "delete it by hand") {
 			continue
 		}

@@ -20,7 +20,7 @@ func TestDryRunAfterAKill_AnnouncesThatTheRunIsResumed(t *testing.T) {
 	name := p.next()
 	p.killAt(t, name, fault.Rule{Point: "tikv.*.ReadRegionMeta"}, "restore", round.BackupID, "--to", name.String())
 	p.faults.Clear()
-	alive := p.restore(t, name, "--dry-run")
+	alive := p.restore(t, name, "--dry-run", "--lock-wait", "0s")
 	require.Equal(t, exitConflict, alive.code, "its lock was renewed a moment ago: %s", alive)
 	require.Contains(t, alive.stderr, "is under way")
 
@@ -46,5 +46,5 @@ func TestDryRunAfterAKill_AnnouncesThatTheRunIsResumed(t *testing.T) {
 	require.Equal(t, planned.doc.Run, e.doc.Run)
 	p.verify(t, name)
 	again := p.restore(t, name, "--dry-run")
-	require.NotZero(t, again.code, "there is nothing to resume any more: %s", again)
+	require.NotZero(t, again.code, "there is nothing left to resume: %s", again)
 }

@@ -62,7 +62,7 @@ func TestScan_BoundsLimitAndOrder(t *testing.T) { //nolint:tparallel // each cas
 			Context: &kvrpcpb.Context{CommittedLocks: []uint64{ts(40, 0)}}}, all, "a=1 b=2 d=3 e=1"},
 	}
 	for _, tc := range cases {
-		t.Run(tc.name, func(t *testing.T) { //nolint:paralleltest // one store
+		t.Run(tc.name, func(t *testing.T) { // one store
 			require.Equal(t, tc.want, strings.Join(c.scan(&tc.req, tc.bounds), " "), tc.name)
 		})
 	}

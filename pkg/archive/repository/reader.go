@@ -1,0 +1,49 @@
+package repository
+
+import (
+	"github.com/tisnap/tisnap/pkg/archive/codec"
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// reader opens the blocks of a range of a pack, and of others after it: its memory is used again.
+type reader struct {
+	decoder *codec.Decoder
+	sealed  []byte // the range
+	block   []byte
+}
+
+// reader returns one for a range of so many bytes, which the caller puts back.
+func (r *Repository) reader(size int) (*reader, error) {
+	out, ok := r.readers.Get().(*reader)
+	if !ok {
+		decoder, err := codec.NewDecoder()
+		if err != nil {
+			return nil, err
+		}
+		out = &reader{decoder: decoder, block: make([]byte, codec.MaxBlock)}
+	}
+	if cap(out.sealed) < size {
+		out.sealed = make([]byte, size)
+	}
+	out.sealed = out.sealed[:size]
+	return out, nil
+}
+
+// open returns a block of the range, which begins at from. It is valid until the next call, and opened in its place: it
+// cannot be opened twice.
+func (r *reader) open(pack *format.Pack, b format.Block, from int64) ([]byte, error) {
+	sealed := r.sealed[int64(b.Offset)-from:][:b.Length]
+	packed, err := pack.Open(sealed[:0], b, sealed)
+	if err != nil {
+		return nil, err
+	}
+	if b.Codec == codec.Stored && len(packed) == int(b.Raw) {
+		return packed, nil
+	}
+	block := r.block[:b.Raw]
+	if err := r.decoder.Decode(block, b.Codec, packed); err != nil {
+		return nil, failure.Annotate(err, "read pack", pack.Name().String())
+	}
+	return block, nil
+}

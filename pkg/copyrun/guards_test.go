@@ -1,0 +1,224 @@
+package copyrun_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/copyrun"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/runlock"
+	"github.com/tisnap/tisnap/pkg/runner"
+	"github.com/tisnap/tisnap/pkg/storage"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// seen is EC2 with another answer about snapshots, from the call numbered from on.
+type seen struct {
+	*ebs.Client
+	from, calls int
+	as          func([]ebs.Snapshot) []ebs.Snapshot
+}
+
+func (c *seen) DescribeSnapshots(ctx context.Context, ids []cluster.SnapshotID) ([]ebs.Snapshot, error) {
+	found, err := c.Client.DescribeSnapshots(ctx, ids)
+	if c.calls++; err == nil && c.calls >= c.from {
+		found = c.as(found)
+	}
+	return found, err
+}
+
+// last changes the last snapshot of an answer.
+func last(change func(*ebs.Snapshot)) func([]ebs.Snapshot) []ebs.Snapshot {
+	return func(all []ebs.Snapshot) []ebs.Snapshot {
+		change(&all[len(all)-1])
+		return all
+	}
+}
+
+func gone(all []ebs.Snapshot) []ebs.Snapshot { return all[:len(all)-1] }
+
+// With one copy that is not what was asked for, when it is recorded or by the time of the seal, there is no backup.
+func TestRun_ACopyIsNotWhatWasAskedFor_NothingIsSealed(t *testing.T) {
+	t.Parallel()
+	encrypted := last(func(s *ebs.Snapshot) { s.Encrypted = true })
+	for name, row := range map[string]struct {
+		as     func([]ebs.Snapshot) []ebs.Snapshot
+		source func([]ebs.Snapshot) []ebs.Snapshot
+		kind   failure.Kind
+	}{
+		"it is gone":                {gone, nil, failure.Unready},
+		"it is not completed":       {last(func(s *ebs.Snapshot) { s.State = ebs.SnapshotPending }), nil, failure.Corrupt},
+		"it is smaller":             {last(func(s *ebs.Snapshot) { s.SizeGiB-- }), nil, failure.Corrupt},
+		"it has less data":          {last(func(s *ebs.Snapshot) { s.FullBytes-- }), nil, failure.Corrupt},
+		"it is of another run":      {last(func(s *ebs.Snapshot) { s.Tags[ebs.TagRun] = "run-0" }), nil, failure.Corrupt},
+		"it is of another snapshot": {last(func(s *ebs.Snapshot) { s.Tags[ebs.TagCopiedFrom] = "snap-0" }), nil, failure.Corrupt},
+		"it is no longer encrypted": {slices.Clone[[]ebs.Snapshot], encrypted, failure.Corrupt},
+	} {
+		for at, from := range map[string]int{"when it is recorded": 1, "at the seal": 2} {
+			t.Run(name+" "+at, func(t *testing.T) {
+				t.Parallel()
+				l := newLab(t, 2)
+				backup := l.backup(t)
+				deps := l.deps()
+				deps.Target = &seen{Client: l.to.client, from: from, as: row.as}
+				if row.source != nil {
+					deps.Source = &seen{Client: l.from.client, as: row.source}
+				}
+				result, err := copyrun.Run(t.Context(), deps, l.options(backup, "run-1"))
+				require.Equal(t, row.kind, failure.KindOf(err), "%v", err)
+				require.False(t, result.Sealed)
+				_, err = catalogOf(l.to).Load(t.Context(), backup)
+				require.Error(t, err)
+			})
+		}
+	}
+}
+
+// What cannot be copied is refused before anything is shared or made.
+func TestRun_SourceCannotBeCopied_RefusedBeforeTheFirstCall(t *testing.T) {
+	t.Parallel()
+	for name, as := range map[string]func([]ebs.Snapshot) []ebs.Snapshot{
+		"gone":       gone,
+		"archived":   last(func(s *ebs.Snapshot) { s.Archived = true }),
+		"on Outpost": last(func(s *ebs.Snapshot) { s.Outpost = "arn" }),
+		"pending":    last(func(s *ebs.Snapshot) { s.State = ebs.SnapshotPending }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, 2)
+			backup := l.backup(t)
+			deps := l.deps()
+			deps.Source = &seen{Client: l.from.client, as: as}
+			_, err := copyrun.Run(t.Context(), deps, l.options(backup, "run-1"))
+			require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
+			l.requireUnshared(t)
+			require.Empty(t, l.to.server.MutatingCalls())
+		})
+	}
+}
+
+// Without the permission to copy nothing begins.
+func TestRun_MayNotCopy_RefusedBeforeTheLock(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	backup := l.backup(t)
+	require.NoError(t, l.from.client.ShareSnapshot(t.Context(), l.from.server.Snapshots()[0].ID, []string{away}))
+	l.to.server.Deny("CopySnapshot")
+	_, err := copyrun.Run(t.Context(), l.deps(), l.options(backup, "run-1"))
+	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
+	_, _, err = runlock.Read(t.Context(), l.to.store, (&journal.About{Operation: journal.Copy, Cluster: l.topology.Cluster}).Lock())
+	require.Equal(t, failure.NotFound, failure.KindOf(err), "%v", err)
+}
+
+// A backup that another process has a lease on is not copied: the lease would end with that process.
+func TestRun_LeaseIsAnothers_Refused(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	backup := l.backup(t)
+	to, err := storage.Open(t.Context(), l.to.at(), "v1")
+	require.NoError(t, err)
+	owner := runlock.NewOwner("run-0", "copy")
+	lease, err := runlock.Take(t.Context(), l.from.at(), journal.UseLock(l.topology.Cluster, to.ID), owner, runner.LockTTL, runlock.Notify{})
+	require.NoError(t, err)
+	_, err = copyrun.Run(t.Context(), l.deps(), l.options(backup, "run-1"))
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+	require.Zero(t, l.copies())
+	require.NoError(t, lease.Release(t.Context()))
+	l.run(t, backup, "run-1")
+	l.requireWhole(t, backup)
+}
+
+// What carries the run's id by chance, from another storage, is neither taken for a copy nor deleted.
+func TestRun_SnapshotOfAnotherStorage_IsLeftAlone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	backup := l.backup(t)
+	source := l.from.server.Snapshots()[0].ID
+	require.NoError(t, l.from.client.ShareSnapshot(t.Context(), source, []string{away}))
+	other, err := l.to.client.CopySnapshot(t.Context(), ebs.CopyRequest{
+		Snapshot: source, Region: homeAt, Tags: ebs.Tags{ebs.TagRun: "run-1", ebs.TagStorage: "another"},
+	})
+	require.NoError(t, err)
+	result := l.run(t, backup, "run-1")
+	require.NotEqual(t, other, result.Copies[0].Copy)
+	require.Equal(t, 2, l.copies())
+}
+
+// A process that wakes up after another one has resumed its run makes and deletes nothing.
+func TestRun_LaterProcessHasTheCopies_Conflict(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 2)
+	backup := l.backup(t)
+	deps := l.deps()
+	deps.Target = &later{Client: l.to.client}
+	_, err := copyrun.Run(t.Context(), deps, l.options(backup, "run-1"))
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "another process's")
+	require.Equal(t, 2, l.copies())
+	claim := catalog.Claim{ID: backup, Run: "run-2", Cluster: l.topology.Cluster}
+	require.Equal(t, failure.Conflict, failure.KindOf(catalogOf(l.to).Claim(t.Context(), claim)), "the name is the run's")
+}
+
+// later shows copies as if a later process had requested them.
+type later struct{ *ebs.Client }
+
+func (c *later) FindSnapshots(ctx context.Context, tags ebs.Tags) ([]ebs.Snapshot, error) {
+	found, err := c.Client.FindSnapshots(ctx, tags)
+	for i := range found {
+		found[i].Tags[ebs.TagEpoch] = ebs.EpochTag(99)
+	}
+	return found, err
+}
+
+// A person breaks the lock of a process that they take for dead: it asks for no copy that the next one asks for, too.
+func TestRun_LockIsBroken_NoCopyIsAskedFor(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 2)
+	backup := l.backup(t)
+	deps := l.deps()
+	deps.Target = &hooked{Client: l.to.client, before: sync.OnceFunc(func() {
+		name := (&journal.About{Operation: journal.Copy, Cluster: l.topology.Cluster}).Lock()
+		lock, _, err := runlock.Read(t.Context(), l.to.store, name)
+		require.NoError(t, err)
+		require.NoError(t, runlock.Break(t.Context(), l.to.store, name, lock.Epoch))
+		require.NoError(t, wait.For(t.Context(), 2500*time.Millisecond), "a check of the lock counts for 2 s")
+	})}
+	_, err := copyrun.Run(t.Context(), deps, l.options(backup, "run-1"))
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+	require.Zero(t, l.copies())
+}
+
+// hooked is EC2 with something that happens before the copies are listed.
+type hooked struct {
+	*ebs.Client
+	before func()
+}
+
+func (c *hooked) FindSnapshots(ctx context.Context, tags ebs.Tags) ([]ebs.Snapshot, error) {
+	c.before()
+	return c.Client.FindSnapshots(ctx, tags)
+}
+
+// What the source's account shares by itself stays shared.
+func TestRun_SharedBefore_StaysShared(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 2)
+	backup := l.backup(t)
+	before := l.from.server.Snapshots()[0].ID
+	require.NoError(t, l.from.client.ShareSnapshot(t.Context(), before, []string{away}))
+	l.run(t, backup, "run-1")
+	for _, s := range l.from.server.Snapshots() {
+		with, err := l.from.client.SharedWith(t.Context(), s.ID)
+		require.NoError(t, err)
+		require.Equal(t, s.ID == before, len(with) == 1, "%s", s.ID)
+	}
+}

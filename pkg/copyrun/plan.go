@@ -1,0 +1,138 @@
+package copyrun
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/copyplan"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// Plan is what a run is going to do.
+type Plan struct {
+	copyplan.Plan
+	FromRegion, ToRegion string
+	Account              string // the target's
+	Share                bool   // the source's snapshots are shared with it meanwhile
+	// Least is the shortest time that the throughput between the regions allows.
+	Least time.Duration
+	// Each is the duration that is asked for each copy, so that all are done in the time that the user chose; 0
+	// without.
+	Each time.Duration
+}
+
+// Text says what is copied, and why how much.
+func (p *Plan) Text() string {
+	full := 0
+	why := map[copyplan.Reason]bool{}
+	for _, c := range p.Copies {
+		if c.Full != copyplan.Incremental {
+			full++
+			why[c.Full] = true
+		}
+	}
+	text := fmt.Sprintf("copying %d snapshots from %s to %s of account %s", len(p.Copies), p.FromRegion, p.ToRegion,
+		p.Account)
+	if full > 0 {
+		text += fmt.Sprintf("; %d in full, %.1f GiB", full, gib(p.FullBytes))
+		for _, reason := range []copyplan.Reason{
+			copyplan.First, copyplan.Deleted, copyplan.Archived, copyplan.OtherKey,
+		} {
+			if why[reason] {
+				text += " (" + string(reason) + ")"
+			}
+		}
+	}
+	if n := len(p.Copies) - full; n > 0 {
+		text += fmt.Sprintf("; %d incrementally, of %.1f GiB only what has changed", n, gib(p.ChangedBytes))
+	}
+	return text
+}
+
+func gib(bytes int64) float64 { return float64(bytes) / (1 << 30) }
+
+// Estimate returns what a copy would do, after all checks, and changes nothing.
+func Estimate(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	r := newRun(deps, opts)
+	err := r.runner.Check(ctx, r.preflightStep(), r.runner.StorageStep(phasePrepare))
+	return &r.result.Plan, err
+}
+
+// plan orders and sizes the copies. A duration in which EC2 cannot complete them is refused.
+func (r *run) plan(ctx context.Context, s *phase.Scope) error {
+	before, err := r.before(ctx)
+	if err != nil {
+		return err
+	}
+	var all []copyplan.Snapshot
+	for _, m := range r.found.manifest.Snapshots {
+		bytes := cmp.Or(r.found.source[m.ID].FullBytes, m.SizeGiB<<30)
+		all = append(all, copyplan.Snapshot{ID: m.ID, Volume: m.Volume, Bytes: bytes})
+	}
+	p := copyplan.Make(all, before, r.opts.KMSKey)
+	r.result.Plan = Plan{
+		Plan: p, FromRegion: r.Source.Region(), ToRegion: r.Target.Region(),
+		Account: r.found.account, Share: r.found.sharing,
+	}
+	pair := int64(copyplan.RateOfPair)
+	switch quotas, err := r.Target.Quotas(ctx); {
+	case err != nil:
+		s.Note("the quotas of account %s are unknown: AWS's defaults count: %v", r.found.account, err)
+	case quotas.CopyRate > 0:
+		pair = quotas.CopyRate
+	}
+	r.result.Plan.Least = p.Least(pair)
+	if r.opts.Within == 0 {
+		return nil
+	}
+	if err := p.CheckWithin(r.opts.Within, pair); err != nil {
+		return err
+	}
+	each, err := p.Each(r.opts.Within, pair)
+	r.result.Plan.Each = each
+	return err
+}
+
+// before finds the earlier copies of the backup's volumes in the target, by their tags. EC2 does not show a deleted
+// one.
+func (r *run) before(ctx context.Context) (map[cluster.VolumeID]copyplan.Before, error) {
+	found, err := r.Target.AllSnapshots(ctx)
+	if err != nil {
+		return nil, failure.Annotate(err, "find earlier copies", r.Target.Region())
+	}
+	out, newest := map[cluster.VolumeID]copyplan.Before{}, map[cluster.VolumeID]time.Time{}
+	for _, m := range r.found.manifest.Snapshots {
+		for _, s := range found {
+			if s.Tags[ebs.TagCopiedFrom] == "" || s.Tags[ebs.TagVolumeOf+string(m.Role)] != string(m.Volume) ||
+				s.State != ebs.SnapshotCompleted || s.Tags[ebs.TagRun] == string(r.opts.Run) {
+				continue
+			}
+			b := out[m.Volume]
+			b.Exists, b.Keys = true, append(b.Keys, r.keyOf(s))
+			if s.StartedAt.After(newest[m.Volume]) || newest[m.Volume].IsZero() {
+				newest[m.Volume], b.Archived = s.StartedAt, s.Archived
+			}
+			out[m.Volume] = b
+		}
+	}
+	return out, nil
+}
+
+// keyOf is the key of an earlier copy, by the name that the user gives it if it is the same.
+func (r *run) keyOf(s ebs.Snapshot) string {
+	if r.opts.KMSKey != "" && sameKey(r.opts.KMSKey, s.KMSKey) {
+		return r.opts.KMSKey
+	}
+	if r.opts.KMSKey == "" {
+		return "" // EC2 takes the same default key again
+	}
+	return s.KMSKey
+}

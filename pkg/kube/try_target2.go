@@ -1,0 +1,110 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/operator2"
+	"github.com/tisnap/tisnap/pkg/parallel"
+)
+
+func (g generation2) dryRun(
+	ctx context.Context, source json.RawMessage, to Target, volumes []RestoredVolume, _ bool,
+) error {
+	made, err := makeTarget2(source, to, volumes)
+	if err != nil {
+		return err
+	}
+	if err := g.checkLeftovers(ctx, to); err != nil {
+		return err
+	}
+	all := allMade(made)
+	err = parallel.Each(ctx, parallelRequests, all,
+		func(ctx context.Context, _ int, o *unstructured.Unstructured) error {
+			_, err := g.resource(o).Create(ctx, o, tried())
+			return unlessThere(err, "try to create "+o.GetKind(), o.GetNamespace()+"/"+o.GetName())
+		})
+	if err != nil {
+		return err
+	}
+	for _, o := range append(all, made.Late...) {
+		spec, _ := o.Object["spec"].(map[string]any)
+		if err := g.checkClasses(ctx, spec); err != nil {
+			return err
+		}
+	}
+	if err := g.checkSecrets2(ctx, made, to.Name); err != nil {
+		return err
+	}
+	derive, err := g.tryClaims(ctx, made, to.Name)
+	if err != nil {
+		return err
+	}
+	if err := checkDrivers(ctx, volumes, derive); err != nil {
+		return err
+	}
+	need, err := g.restoredDemand(ctx, to.Name, volumes)
+	if err != nil {
+		return err
+	}
+	if err := g.checkQuota(ctx, to.Name, need); err != nil {
+		return err
+	}
+	return parallel.Each(ctx, parallelRequests, volumes, func(ctx context.Context, _ int, v RestoredVolume) error {
+		_, err := g.tryVolume(ctx, v, derive)
+		return err
+	})
+}
+
+// tryClaims makes the claims of a target as dry runs and returns how the PVs for them are derived. A claim without a
+// StorageClass gets the default one of this Kubernetes cluster; without any, the Operator cannot keep its pod.
+func (g generation2) tryClaims(ctx context.Context, made *operator2.Made, target cluster.Name) (derived, error) {
+	const op = "check storage class"
+	var claims []*corev1.PersistentVolumeClaim
+	for _, s := range made.Stores {
+		claims = append(claims, s.Claims...)
+	}
+	served := make([]*corev1.PersistentVolumeClaim, len(claims))
+	err := parallel.Each(ctx, parallelRequests, claims,
+		func(ctx context.Context, i int, claim *corev1.PersistentVolumeClaim) (err error) {
+			served[i], err = g.tryClaim(ctx, claim)
+			return err
+		})
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]*corev1.PersistentVolumeClaim{}
+	for _, claim := range served {
+		if class := claim.Spec.StorageClassName; class == nil || *class == "" {
+			return nil, failure.New(failure.Unready, op, target.String(),
+				"claim %s has no StorageClass, which TiDB Operator 2.x needs to keep its pod", claim.Name).
+				WithHint("make the StorageClass of the target's volumes the default one of this Kubernetes cluster")
+		}
+		byName[claim.Name] = claim
+	}
+	return func(
+		ctx context.Context, v RestoredVolume,
+	) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
+		pvc, pv, err := restoredObjects(v)
+		if err != nil {
+			return nil, nil, err
+		}
+		claim := byName[pvc.Name]
+		if claim == nil {
+			return nil, nil, failure.New(failure.Corrupt, op, target.String(), "claim %s is none of the target's",
+				pvc.Name)
+		}
+		return claim, pv, g.fitVolume(ctx, claim, pv)
+	}, nil
+}
+
+// checkSecrets2 rejects a cluster with TLS whose secrets are missing.
+func (g generation2) checkSecrets2(ctx context.Context, made *operator2.Made, target cluster.Name) error {
+	names, ca, pair := operator2.TLSSecrets(made)
+	return g.checkSecretsOf(ctx, names, ca, pair, target)
+}

@@ -1,0 +1,108 @@
+package tests
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cli"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
+	"github.com/tisnap/tisnap/pkg/report"
+	"github.com/tisnap/tisnap/pkg/testbed"
+	"github.com/tisnap/tisnap/pkg/testbed/workload"
+)
+
+// copied is the output of a copy.
+type copied struct {
+	Sealed bool
+	Region string
+	Items  []struct{ Snapshot, CopiedFrom cluster.SnapshotID }
+	Report report.Report
+}
+
+// TestCopy_SourceIsGone_CopyIsABackup copies a backup into another region, and into another storage of its own region. When the
+// source's storage and snapshots are gone, both copies are backups like any other: the one where the cluster's nodes are is
+// restored, with all rows.
+func TestCopy_SourceIsGone_CopyIsABackup(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, testbed.Config{Nodes: 9, Scale: 20})
+	c, err := p.bed.CreateCluster(t.Context(), prod, 3)
+	require.NoError(t, err)
+	load, err := workload.New(workload.Config{PD: c.PD.URLs(), Accounts: 100, Clients: 2, Regions: 6, Seed: 1})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, load.Close()) }()
+	require.NoError(t, load.Load(t.Context()))
+	rows := resolvedRows(t, c, load)
+	e := p.run(t, "backup", prod.String(), "--name", string(firstBackup), "--consistent-now", "--storage", whole)
+	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	const away, beside = "s3://" + testbed.Bucket + "/away", "s3://" + testbed.Bucket + "/beside"
+	do := func(into any, args ...string) {
+		t.Helper()
+		e := p.run(t, append(args, "-o", "json")...)
+		require.Equal(t, cli.ExitDone, e.code, e.stderr)
+		require.NoError(t, json.Unmarshal([]byte(e.stdout), into))
+	}
+	push := []string{"copy", string(firstBackup), "--storage", whole, "--to-storage", away, "--to-region", testbed.AwayRegion}
+	var plan struct {
+		ToRegion  string
+		FullBytes int64
+		Items     []struct{ Full string }
+	}
+	do(&plan, append(push, "--dry-run")...)
+	require.Empty(t, p.bed.Away.Snapshots(), "a dry run changes nothing")
+	require.Equal(t, testbed.AwayRegion, plan.ToRegion)
+	require.Positive(t, plan.FullBytes)
+	require.NotEmpty(t, plan.Items[0].Full)
+
+	var pushed, pulled copied
+	do(&pushed, push...)
+	require.True(t, pushed.Sealed)
+	require.Len(t, pushed.Items, len(plan.Items))
+	require.Equal(t, plan.FullBytes, pushed.Report.Copied.FullBytes)
+	requireSame(t, p.bed.EC2, p.bed.Away, pushed)
+	do(&pulled, "copy", string(firstBackup), "--from-storage", whole, "--storage", beside)
+	requireSame(t, p.bed.EC2, p.bed.EC2, pulled)
+	e = p.run(t, push...)
+	require.EqualValues(t, 6, e.code, e.stderr)
+
+	do(&struct{}{}, "delete", string(firstBackup), "--storage", whole, "--yes", "--last", "--delete-rate", "100")
+	var listed struct{ Items []struct{ State string } }
+	do(&listed, "list", "--storage", away)
+	require.Equal(t, "sealed", listed.Items[0].State)
+	do(&struct{}{}, "describe", string(firstBackup), "--storage", away)
+	require.Equal(t, cli.ExitDone, p.runAway(t, "list", "--check", "--storage", away))
+	require.Equal(t, cli.ExitDone, p.runAway(t, "gc", "--storage", away, "--older-than", "0s", "--yes"))
+	require.Len(t, p.bed.Away.Snapshots(), len(pushed.Items))
+	require.Equal(t, cli.ExitDone, p.runAway(t, "delete", string(firstBackup), "--storage", away, "--yes", "--last", "--delete-rate", "100"))
+	require.Empty(t, p.bed.Away.Snapshots())
+
+	e = p.run(t, "restore", string(firstBackup), "--to", "tidb/copy", "--storage", beside)
+	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	p.requireRows(t, "copy", rows)
+}
+
+// runAway runs the program in the other region.
+func (p *place) runAway(t *testing.T, args ...string) cli.ExitCode {
+	t.Helper()
+	args = append(args, "--endpoint-url", p.bed.AWS(), "--region", testbed.AwayRegion, "--progress", "plain")
+	var out bytes.Buffer
+	code := cli.Run(t.Context(), args, cli.Streams{Out: &out, Err: &out}, cli.Version{Version: "test"})
+	t.Log(out.String())
+	return code
+}
+
+// requireSame requires that the copies have the data of their sources.
+func requireSame(t *testing.T, from, to *ebstest.Server, c copied) {
+	t.Helper()
+	require.NotEmpty(t, c.Items)
+	for _, i := range c.Items {
+		want, err := from.Image(i.CopiedFrom)
+		require.NoError(t, err)
+		got, err := to.Image(i.Snapshot)
+		require.NoError(t, err)
+		require.Empty(t, got.Changed(want, 1<<20))
+	}
+}

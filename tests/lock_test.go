@@ -1,0 +1,86 @@
+package tests
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cli"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/testbed"
+)
+
+// No one deletes a locked backup; a lock that stopped halfway is finished by the same command.
+func TestLock_KeepsABackup_UntilItIsUnlocked(t *testing.T) {
+	t.Parallel()
+	faults := &fault.Plan{}
+	p := newPlace(t, testbed.Config{Faults: faults})
+	_, err := p.bed.CreateCluster(t.Context(), prod, 3)
+	require.NoError(t, err)
+	run := func(args ...string) ending { return p.run(t, append(args, "--storage", whole)...) }
+	for _, name := range []string{"first", "second"} {
+		e := run("backup", prod.String(), "--name", name)
+		require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	}
+	for name, args := range map[string][]string{
+		"no end":              {"lock", "first"},
+		"an end before":       {"lock", "first", "--until", "2020-01-01"},
+		"another mode":        {"lock", "first", "--until", "30d", "--mode", "legal"},
+		"no cool-off":         {"lock", "first", "--until", "30d", "--cool-off", "1h"},
+		"cool-off too long":   {"lock", "first", "--until", "30d", "--mode", "compliance", "--cool-off", "73h"},
+		"permanently":         {"lock", "first", "--until", "30d", "--mode", "compliance"},
+		"permanently, by yes": {"lock", "first", "--until", "30d", "--mode", "compliance", "--confirm", "yes"},
+		"unlock, no --yes":    {"unlock", "first"},
+	} {
+		require.EqualValues(t, 2, run(args...).code, name)
+	}
+	require.EqualValues(t, 4, run("lock", "third", "--until", "30d").code)
+	require.EqualValues(t, 4, run("unlock", "third", "--yes").code)
+	require.Zero(t, faults.Calls("ec2.LockSnapshot"))
+
+	dry := run("lock", "first", "--until", "30d", "--dry-run")
+	require.Equal(t, cli.ExitDone, dry.code, dry.stderr)
+	require.Contains(t, dry.stdout, " lock ")
+	require.Zero(t, faults.Calls("ec2.LockSnapshot"))
+
+	require.NoError(t, faults.Add(fault.Rule{Point: "ec2.LockSnapshot", Position: fault.Before, Code: "UnauthorizedOperation"}))
+	half := run("lock", "first", "--until", "30d")
+	require.EqualValues(t, 3, half.code, half.stderr)
+	require.Regexp(t, `(?m) failed `, half.stdout)
+	require.Contains(t, half.line("hint: "), "run the same command again")
+	require.Regexp(t, `(?m)^locked +[1-9] of [0-9]+ snapshots, governance until `, run("describe", "first").stdout)
+	done := run("lock", "first", "--until", "30d", "-o", "json")
+	require.Equal(t, cli.ExitDone, done.code, done.stderr)
+	var doc struct {
+		Kind  string
+		Items []struct{ Snapshot, Action, Mode string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(done.stdout), &doc))
+	require.Equal(t, "BackupLock", doc.Kind)
+	for _, it := range doc.Items {
+		require.Equal(t, "governance", it.Mode)
+	}
+	require.Regexp(t, `(?m)^locked +6 of 6 snapshots, governance until `, run("describe", "first").stdout)
+
+	require.NotContains(t, run("describe", "first").stdout, "archive tier")
+	require.NoError(t, p.bed.EC2.ArchiveSnapshot(cluster.SnapshotID(doc.Items[0].Snapshot)))
+	require.Regexp(t, `(?m)^archive tier 1 of 6 snapshots: .* 72 hours$`, run("describe", "first").stdout)
+
+	e := run("delete", "first", "--yes")
+	require.EqualValues(t, 6, e.code, e.stderr)
+	require.Contains(t, e.line("error: "), "6 of 6 snapshots are locked, until ")
+	pruned := run("prune", "--keep-last", "1", "--yes")
+	require.Equal(t, cli.ExitDone, pruned.code, pruned.stderr)
+	require.Regexp(t, `in-use +first .*are locked, until `, pruned.stdout)
+
+	e = run("unlock", "first", "--yes", "-o", "name")
+	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	require.Equal(t, "backup/first\n", e.stdout)
+	e = run("lock", "first", "--until", "30d", "--mode", "compliance", "--confirm", "first")
+	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	require.EqualValues(t, 6, run("unlock", "first", "--yes").code, "no one can")
+	e = run("delete", "second", "--last", "--yes", "--delete-rate", "100")
+	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+}
