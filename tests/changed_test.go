@@ -13,7 +13,7 @@ import (
 )
 
 // A backup's report shows how much was written to since the backup before, and the trend shows it.
-func TestReport_SecondBackup_SaysHowMuchWasWrittenTo(t *testing.T) {
+func TestReport_SecondBackup_ReportsHowMuchChanged(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	p := newPlace(t, testbed.Config{Nodes: 6, Scale: 20})
 	c, err := p.bed.CreateCluster(t.Context(), prod, 3)

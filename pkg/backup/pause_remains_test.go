@@ -14,7 +14,7 @@ import (
 )
 
 // A process that is ended at once has to say what it holds at that moment.
-func TestPause_SaysWhatItHolds(t *testing.T) {
+func TestPause_ReportsWhatItHolds(t *testing.T) {
 	t.Parallel()
 	r := newEarlyRig(t)
 	ctx, end := context.WithTimeout(t.Context(), time.Minute)

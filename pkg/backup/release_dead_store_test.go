@@ -31,7 +31,7 @@ func (r *rig) heldAt(t *testing.T, run cluster.RunID, ago time.Duration, then ..
 
 // A store that is dead for good must not keep `tisnap release` from its end once the journals say that all has run out
 // there, and only then.
-func TestRelease_StoreDeadForGood_IsHeldUntilTheJournalsSayOtherwise(t *testing.T) {
+func TestRelease_StoreDeadForGood_IsHeldUntilTheJournalsProveItExpired(t *testing.T) {
 	t.Parallel()
 	leases := phase.Record{Type: phase.RecordIntent, Step: journal.StepHold, Name: journal.IntentLeases, Data: json.RawMessage(`{"leaseSeconds":30,"maxHoldSeconds":120}`)}
 	for name, row := range map[string]struct {

@@ -16,7 +16,7 @@ import (
 
 // A process that is terminated in the cut releases it, says what it waits for, and names what it leaves when it has to go
 // before EC2's late answer.
-func TestRun_TerminatedDuringTheCut_SaysWhatItWaitsForAndLeavesTheRestByName(t *testing.T) {
+func TestRun_TerminatedDuringTheCut_ReportsTheWaitAndListsLeftovers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.deps.Remains = new(phase.Remains)

@@ -179,7 +179,7 @@ func TestRun_PDCannotResumeAfterTheProof_TheSetIsSealed(t *testing.T) {
 
 // The cut is proven, PD cannot be released, and the run fails before its backup is sealed: the cluster is released all the
 // same before a snapshot is deleted, or the run says that it is held.
-func TestRun_PDCannotResumeAndTheRunFails_ReleasesOrSaysSo(t *testing.T) {
+func TestRun_PDCannotResumeAndTheRunFails_ReleasesOrReportsTheHold(t *testing.T) {
 	t.Parallel()
 	for name, heals := range map[string]bool{"for good": false, "until the undo": true} {
 		t.Run(name, func(t *testing.T) {

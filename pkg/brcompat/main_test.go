@@ -63,7 +63,7 @@ func TestHelp_IsAsInTheGoldenFiles(t *testing.T) {
 	}
 }
 
-func TestVersion_SaysWhatItIsAndWhatItStandsFor(t *testing.T) {
+func TestVersion_NamesTisnapAndBR(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"--version", "-V"} {
 		t.Run(flag, func(t *testing.T) {

@@ -59,7 +59,7 @@ func TestProgress_FileIsRenewedEachSecond(t *testing.T) {
 	})
 }
 
-func TestProgress_FileCannotBeWritten_IsSaidOnceAndFailsNothing(t *testing.T) {
+func TestProgress_FileCannotBeWritten_WarnsOnceAndFailsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		seen, logs := observer.New(zap.WarnLevel)

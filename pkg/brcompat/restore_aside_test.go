@@ -68,7 +68,7 @@ func TestNoPrepare_LeavesTheDocument(t *testing.T) {
 // One that cannot be set aside does not end the run, as the Operator would delete the volumes then; if the run fails, its
 // error says so.
 // Catalogue: E16.
-func TestDocumentStays_TheErrorSaysWhatTheOperatorDoesWithIt(t *testing.T) {
+func TestDocumentStays_ErrorExplainsWhatTheOperatorDoesWithIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	args := []string{"restore", "full", "--prepare", "--type=aws-ebs", "--storage=local://" + dir, "--log-file=" + filepath.Join(dir, "log")}

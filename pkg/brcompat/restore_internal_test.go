@@ -108,7 +108,7 @@ func half(t *testing.T, result *restore.Result, err error) (log, progress string
 	return moment.ReplaceAllString(out.String(), "[TIME] $1 [FILE]"), string(text), ended
 }
 
-func TestCarryOut_Done_SaysTheLineThatTheOperatorReads(t *testing.T) {
+func TestCarryOut_Done_PrintsTheLineThatTheOperatorReads(t *testing.T) {
 	t.Parallel()
 	log, progress, err := half(t, &restore.Result{Restored: true}, nil)
 	require.NoError(t, err)
@@ -116,7 +116,7 @@ func TestCarryOut_Done_SaysTheLineThatTheOperatorReads(t *testing.T) {
 	goldenText(t, "restore-log.txt", log)
 }
 
-func TestCarryOut_NotDone_SaysNoSuccess(t *testing.T) {
+func TestCarryOut_NotDone_PrintsNoSuccess(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		result   restore.Result

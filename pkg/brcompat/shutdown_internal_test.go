@@ -55,7 +55,7 @@ func TestStop_Pause_EndsWithItsRun(t *testing.T) {
 	require.Nil(t, over)
 }
 
-func TestLeave_SaysWhatIsLeft_OnceOnStderr(t *testing.T) {
+func TestLeave_ListsLeftovers_OnceOnStderr(t *testing.T) {
 	t.Parallel()
 	a, log, stderr := stopped(t, RestoreGrace)
 	require.Equal(t, ExitFailed, a.leave("why"))

@@ -84,7 +84,7 @@ func seal(t *testing.T, c catalog.Catalog, body string) {
 }
 
 // The Job that is made again in a used prefix learns whose it is and what it can do.
-func TestCheckFreeForBR_UsedPrefix_SaysWhoseItIs(t *testing.T) {
+func TestCheckFreeForBR_UsedPrefix_NamesTheOwner(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		prepare    func(t *testing.T, c catalog.Catalog)

@@ -73,7 +73,7 @@ func TestLoad_Sealed_GivesTheManifest(t *testing.T) {
 	require.Equal(t, created.Add(time.Hour), m.SealedAt)
 }
 
-func TestLoad_NotRestorable_SaysWhy(t *testing.T) {
+func TestLoad_NotRestorable_ErrorGivesTheReason(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		prepare func(t *testing.T, c catalog.Catalog, store *objstoretest.Memory)

@@ -144,7 +144,7 @@ func TestAnnounceDeletion_StorageFails(t *testing.T) {
 	}
 }
 
-func TestAnnounceDeletion_RecordIsNotReadable_SaysSo(t *testing.T) {
+func TestAnnounceDeletion_RecordUnreadable_Fails(t *testing.T) {
 	t.Parallel()
 	for doc, kind := range map[string]failure.Kind{
 		"{": failure.Corrupt, `{"apiVersion":"tisnap.io/v1","kind":"Seal"}`: failure.Corrupt,

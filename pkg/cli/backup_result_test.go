@@ -17,7 +17,7 @@ import (
 )
 
 // What the table says last must not contradict the exit code.
-func TestBackupResult_Failed_SaysWhatIsHeld(t *testing.T) {
+func TestBackupResult_Failed_ReportsWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	opts := backup.Options{Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}}
 	for name, c := range map[string]struct {

@@ -27,7 +27,7 @@ func (e *endsServing) Write(p []byte) (int, error) {
 }
 
 // Who opens the page to others reads so.
-func TestExporter_BoundElsewhere_SaysSo(t *testing.T) {
+func TestExporter_BoundToOtherThanLoopback_Warns(t *testing.T) {
 	t.Parallel()
 	for listen, warned := range map[string]bool{"127.0.0.1:0": false, "0.0.0.0:0": true, ":0": true} {
 		t.Run(listen, func(t *testing.T) {

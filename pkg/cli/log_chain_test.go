@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
-func TestLogBackups_OfTheSource_AreSaid(t *testing.T) {
+func TestLogBackups_OfTheSource_AreShown(t *testing.T) {
 	t.Parallel()
 	m := &manifest.Manifest{ID: "b", BackupTS: 10, LogBackups: []manifest.LogBackup{
 		{Name: "pitr", StartTS: 9}, {Name: "idle", StartTS: 9, Paused: true}, {Name: "late", StartTS: 11},

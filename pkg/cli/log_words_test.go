@@ -18,7 +18,7 @@ import (
 )
 
 // The log reads as what happened, not as the journal's records; what has no words of its own is named.
-func TestLogWords_SayWhatHappened(t *testing.T) {
+func TestLogWords_DescribeRecords(t *testing.T) {
 	t.Parallel()
 	data := func(v any) json.RawMessage {
 		d, err := json.Marshal(v)
@@ -94,7 +94,7 @@ func TestLogWords_HaveEachNameOfTheJournal(t *testing.T) {
 }
 
 // The log says how long a cluster was held: up to its release, or to the end of an undone hold.
-func TestLogWords_SayHowLongTheHoldWas(t *testing.T) {
+func TestLogWords_ReportHowLongTheHoldWas(t *testing.T) {
 	t.Parallel()
 	step := func(of phase.RecordType, name string) phase.Record { return phase.Record{Type: of, Step: name} }
 	leases := phase.Record{Type: phase.RecordIntent, Step: journal.StepHold, Name: journal.IntentLeases, Data: []byte(`{}`)}

@@ -10,7 +10,7 @@ import (
 )
 
 // A version of TiKV that blocks stores needs a hand when one of them returns.
-func TestWithoutWarning_TiKVBlocksStores_SaysToRestartTheOthers(t *testing.T) {
+func TestWithoutWarning_TiKVBlocksStores_AdvisesToRestartTheOthers(t *testing.T) {
 	t.Parallel()
 	of := func(version string) string {
 		return withoutWarning([]uint64{4}, &manifest.Manifest{Source: cluster.Topology{Version: version}})

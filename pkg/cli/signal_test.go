@@ -65,7 +65,7 @@ func TestAwait_SecondSignal_ReturnsWithTheRunStillGoing(t *testing.T) {
 }
 
 // A full pipe must not keep a signal from ending the run.
-func TestAwait_NobodyReadsStderr_RunIsUndone(t *testing.T) {
+func TestAwait_StderrIsNotRead_RunIsUndone(t *testing.T) {
 	t.Parallel()
 	reader, writer := io.Pipe()
 	done, signals := make(chan ExitCode, 1), make(chan os.Signal, 1)
@@ -79,7 +79,7 @@ func TestAwait_NobodyReadsStderr_RunIsUndone(t *testing.T) {
 }
 
 // What a second signal leaves is named with the run and the command that ends it, and a hold has its own exit code.
-func TestAwait_SecondSignal_SaysWhatIsLeft(t *testing.T) {
+func TestAwait_SecondSignal_ListsLeftovers(t *testing.T) {
 	t.Parallel()
 	const hold, snapshots = "cluster tidb/prod is still held by run r1; release it now with: tisnap release tidb/prod", "3 snapshots (snap-1 snap-2 snap-3)"
 	type row struct {
@@ -116,7 +116,7 @@ func TestAwait_SecondSignal_SaysWhatIsLeft(t *testing.T) {
 }
 
 // A pod is killed at the end of its grace period: the process ends before, and names what it leaves.
-func TestAwait_GraceIsOver_EndsAndSaysWhatIsLeft(t *testing.T) {
+func TestAwait_GraceIsOver_EndsAndListsLeftovers(t *testing.T) {
 	t.Parallel()
 	e := new(shutdown)
 	e.configure(time.Second, false)

@@ -61,7 +61,7 @@ func TestRecord_StoresThatWereRestartedOrAreGone_AreNotOfIt(t *testing.T) {
 	require.Nil(t, p.body, "and is not made to strike something off")
 }
 
-func TestRecord_StartThatPDDoesNotSay_IsTakenForTheSame(t *testing.T) {
+func TestRecord_StartMissingInPD_IsTakenForTheSame(t *testing.T) {
 	t.Parallel()
 	p, stores := &paper{}, three()
 	stores[1].StartedAt = time.Time{}

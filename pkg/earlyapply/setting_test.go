@@ -22,7 +22,7 @@ func TestRead_GoesByTheKey(t *testing.T) {
 	require.False(t, got.NotApplicable())
 }
 
-func TestSurvey_NotApplicable_OnlyWhereEveryStoreSaysSo(t *testing.T) {
+func TestSurvey_NotApplicable_OnlyIfEveryStoreLacksIt(t *testing.T) {
 	t.Parallel()
 	require.True(t, earlyapply.Read(t.Context(), &fleet{}, three()).NotApplicable())
 	for name, f := range map[string]*fleet{
@@ -44,7 +44,7 @@ func TestRead_ContextHasEnded_NoStoreIsTakenForRead(t *testing.T) {
 	require.False(t, got.NotApplicable())
 }
 
-func TestTurnOff_JudgesByWhatTheStoreSays(t *testing.T) {
+func TestTurnOff_Outcome_IsReadFromTheStore(t *testing.T) {
 	t.Parallel()
 	lost := failure.New(failure.Unknown, "set", "store", "the answer is lost")
 	f := &fleet{

@@ -75,7 +75,7 @@ func TestCut_VolumeComeSinceTheLook_ConflictWithAllThatWasMade(t *testing.T) {
 	require.Len(t, a.server.Snapshots(), 3)
 }
 
-func TestMayHaveHappened_OnlyWhereNobodyKnows(t *testing.T) {
+func TestMayHaveHappened_OnlyIfTheOutcomeIsUnknown(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		rule fault.Rule
@@ -193,7 +193,7 @@ func TestInventory_RunsOfAll_OthersLeftOut(t *testing.T) {
 	}
 }
 
-func TestSnapshotLocks_Locked_ToldAndDeleteRefused(t *testing.T) {
+func TestSnapshotLocks_Locked_IsListedAndDeleteRefused(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t, func(c *ebstest.Config) { c.Rules.Invisible = ebstest.Span{} })
 	locked, free := a.source(t), a.source(t)

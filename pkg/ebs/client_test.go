@@ -55,7 +55,7 @@ func TestOpen_NoCredentials_Denied(t *testing.T) {
 	require.NotEmpty(t, failure.HintOf(err))
 }
 
-func TestCall_NobodyListens_UnknownWithHintAtDeadline(t *testing.T) {
+func TestCall_ConnectionRefused_UnknownWithHintAtDeadline(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t)
 	a.server.Close()

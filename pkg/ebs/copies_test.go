@@ -191,7 +191,7 @@ func TestShareSnapshot_OnAndOff_Idempotent(t *testing.T) {
 	require.Equal(t, failure.Usage, failure.KindOf(home.ShareSnapshot(t.Context(), from.ID, nil)))
 }
 
-func TestShareSnapshot_DefaultKey_ConflictThatSaysWhatToDo(t *testing.T) {
+func TestShareSnapshot_DefaultKey_ConflictWithHint(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t, func(c *ebstest.Config) { c.Rules.Invisible = ebstest.Span{} })
 	i, volumes := a.instance(t, 1)

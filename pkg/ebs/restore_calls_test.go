@@ -89,7 +89,7 @@ func TestModifyVolume_AnswerLost_FoundAsBegun(t *testing.T) {
 	require.Equal(t, int64(4000), m.To.IOPS)
 }
 
-func TestModifyVolume_Refused_KindSaysWhy(t *testing.T) { //nolint:tparallel // the cases share what they ask
+func TestModifyVolume_Refused_KindByReason(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	a := newAccount(t)
 	v := a.volume(t)
@@ -112,7 +112,7 @@ func TestModifyVolume_Refused_KindSaysWhy(t *testing.T) { //nolint:tparallel // 
 	require.Zero(t, a.faults.Calls("ec2.ModifyVolume"))
 }
 
-func TestModifyVolume_FailsAtEC2_ToldAndNotTakenForBegun(t *testing.T) {
+func TestModifyVolume_FailsAtEC2_IsReportedAndNotBegun(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t, func(c *ebstest.Config) {
 		c.Rules.Modification.Modifying = ebstest.Span{Least: time.Hour, Most: time.Hour}
@@ -283,7 +283,7 @@ func TestToken_DeterministicShortAndOwnToEachGeneration(t *testing.T) {
 	require.NotEqual(t, one, ebs.Token(1, "run", "store", "log"))
 }
 
-func TestDeleteEach_SomeRefused_OthersGoneAndEachToldOnce(t *testing.T) {
+func TestDeleteEach_SomeRefused_OthersAreDeletedAndReported(t *testing.T) {
 	t.Parallel()
 	bad := errors.New("in use")
 	var done []cluster.SnapshotID

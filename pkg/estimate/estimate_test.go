@@ -285,7 +285,7 @@ func TestFit_EnoughRuns_ScaleTheModelByTheirMedian(t *testing.T) {
 }
 
 // Runs of one size do not show what is overhead and what grows with the data: they say nothing of another size.
-func TestFit_RunsOfOneSize_SayNothingOfOthers(t *testing.T) {
+func TestFit_RunsOfOneSize_DoNotPredictOthers(t *testing.T) {
 	t.Parallel()
 	var samples []estimate.Sample
 	for range 6 {

@@ -63,7 +63,7 @@ func scrape(t testing.TB, x *exporter.Exporter) string {
 	return w.Body.String()
 }
 
-func TestMetrics_SayWhatIsInTheStorage(t *testing.T) {
+func TestMetrics_DescribeTheStorage(t *testing.T) {
 	t.Parallel()
 	text := scrape(t, example(t, exporter.Options{Version: "v1.2.3"}))
 	for _, line := range []string{

@@ -17,7 +17,7 @@ import (
 )
 
 // A run that ended without releasing its cluster counts for a day, or until a release or another run came after it.
-func TestMetrics_ClusterHeld_UntilSomebodyCameAfterTheRun(t *testing.T) {
+func TestMetrics_ClusterHeld_UntilALaterRunOrRelease(t *testing.T) {
 	t.Parallel()
 	ended := time.Now().Add(-time.Hour)
 	for name, row := range map[string]struct {

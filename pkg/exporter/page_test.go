@@ -242,7 +242,7 @@ func TestPage_IsReadOnlyAndGuarded(t *testing.T) { //nolint:tparallel // the cas
 	assert.Len(t, store.MutatingCalls(), before)
 }
 
-func TestPage_Public_SaysSo(t *testing.T) {
+func TestPage_Public_Warns(t *testing.T) {
 	t.Parallel()
 	x := example(t, exporter.Options{Public: true})
 	w := httptest.NewRecorder()

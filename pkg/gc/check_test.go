@@ -10,7 +10,7 @@ import (
 )
 
 // A backup is broken for a list as it is for gc, and nothing is deleted on the way.
-func TestCheck_SnapshotGone_IsWhatCollectSays(t *testing.T) {
+func TestCheck_SnapshotGone_AgreesWithCollect(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	p.seal(t)

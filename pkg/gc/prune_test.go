@@ -93,7 +93,7 @@ func TestPrune_BackupThatCannotBeRestored_UsesUpNoRule(t *testing.T) {
 	}, decided(report))
 }
 
-func TestPrune_TheLastGoodBackup_StaysWhateverTheRulesSay(t *testing.T) {
+func TestPrune_TheLastGoodBackup_StaysWhateverTheRules(t *testing.T) {
 	t.Parallel()
 	p := daily(t, 3)
 	report, err := Prune(t.Context(), p.deps, PruneOptions{Policy: retention.Policy{Tags: []string{"tag-3"}}, Rate: fast})

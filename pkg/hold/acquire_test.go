@@ -73,7 +73,7 @@ func TestHold_LongerThanItsLease_IsRenewed(t *testing.T) {
 	r.requireFree(t)
 }
 
-func TestRelease_SchedulerPausedBySomebodyElse_StaysPaused(t *testing.T) {
+func TestRelease_SchedulerPausedByAnotherTool_StaysPaused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	theirs := r.server.Schedulers()[0].Name
@@ -90,7 +90,7 @@ func TestRelease_SchedulerPausedBySomebodyElse_StaysPaused(t *testing.T) {
 	}
 }
 
-func TestPauseScheduling_LimitOfSomebodyElse_IsConflict(t *testing.T) {
+func TestPauseScheduling_LimitOfAnotherTool_IsConflict(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ctx := within(t, 20*time.Second)
@@ -107,7 +107,7 @@ func TestPauseScheduling_LimitOfSomebodyElse_IsConflict(t *testing.T) {
 }
 
 // An override of theirs with the value that the hold needs stays theirs, with the time that it has left.
-func TestRelease_LimitLoweredBySomebodyElse_StaysLowered(t *testing.T) {
+func TestRelease_LimitLoweredByAnotherTool_StaysLowered(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ctx := within(t, 30*time.Second)
@@ -164,7 +164,7 @@ func TestPauseGC_SafePointPast_IsRefused(t *testing.T) {
 }
 
 // A second orchestrator must not ride on the leases of the first, nor end them.
-func TestPauseStores_LeaseOfSomebodyElse_IsConflictAndStays(t *testing.T) {
+func TestPauseStores_LeaseOfAnotherTool_IsConflictAndStays(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ctx := within(t, 30*time.Second)
@@ -189,7 +189,7 @@ func TestPauseStores_LeaseOfSomebodyElse_IsConflictAndStays(t *testing.T) {
 	r.requireFree(t)
 }
 
-func TestPauseStores_ImportsSuspendedBySomebodyElse_IsConflictAndStays(t *testing.T) {
+func TestPauseStores_ImportsSuspendedByAnotherTool_IsConflictAndStays(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ctx := within(t, 30*time.Second)

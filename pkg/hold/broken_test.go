@@ -46,7 +46,7 @@ func TestRelease_LeaseLostJustBefore_IsBroken(t *testing.T) {
 	r.requireFree(t)
 }
 
-func TestRelease_ImportsResumedBySomebody_IsBroken(t *testing.T) {
+func TestRelease_ImportsResumedByAnotherTool_IsBroken(t *testing.T) {
 	t.Parallel()
 	r, h := held(t, func(c *hold.Config) { c.Lease = time.Minute })
 	_, err := r.tikv.ResumeImport(within(t, 5*time.Second), r.stores[0].Addr(), "someone")
@@ -57,7 +57,7 @@ func TestRelease_ImportsResumedBySomebody_IsBroken(t *testing.T) {
 	require.ErrorContains(t, broke, r.stores[0].Addr())
 }
 
-func TestHold_ImportsResumedBySomebody_IsBrokenAtTheRenewal(t *testing.T) {
+func TestHold_ImportsResumedByAnotherTool_IsBrokenAtTheRenewal(t *testing.T) {
 	t.Parallel()
 	r, h := held(t)
 	_, err := r.tikv.ResumeImport(within(t, 5*time.Second), r.stores[0].Addr(), "someone")
@@ -79,7 +79,7 @@ func TestHold_StoreKilled_IsBrokenAndNamesTheStore(t *testing.T) {
 	require.ErrorContains(t, err, why.At.UTC().Format("15:04:05.000Z"))
 }
 
-func TestRelease_StoreKilled_SaysHeldUntilItsLeaseHasRunOut(t *testing.T) {
+func TestRelease_StoreKilled_IsHeldUntilItsLeaseExpires(t *testing.T) {
 	t.Parallel()
 	r, h := held(t, func(c *hold.Config) { c.Lease = 12 * time.Second })
 	r.stores[0].Kill()

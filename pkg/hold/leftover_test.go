@@ -102,7 +102,7 @@ func TestReleaseLeftovers_AfterAKill_LeavesNothing(t *testing.T) {
 	require.False(t, done.Any(), "the second time there is nothing")
 }
 
-func TestReleaseLeftovers_SchedulersNobodyNames_AreKeptUnlessAll(t *testing.T) {
+func TestReleaseLeftovers_SchedulersOfUnknownOrigin_AreKeptUnlessAll(t *testing.T) {
 	t.Parallel()
 	r := dead(t)
 	ctx := within(t, 20*time.Second)

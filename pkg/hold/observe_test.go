@@ -60,7 +60,7 @@ func TestObserve_UnbrokenHold_IsProvenAndStaysTheirs(t *testing.T) {
 	r.requireFree(t)
 }
 
-func TestObserve_NobodyHolds_IsUnready(t *testing.T) {
+func TestObserve_NoHold_IsUnready(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	_, err := r.observe(within(t, 10*time.Second))

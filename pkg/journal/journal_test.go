@@ -77,7 +77,7 @@ func TestNames_AreThoseOfEveryReleasedVersion(t *testing.T) {
 	})
 }
 
-func TestReadAbout_OnlyAFirstRecordSaysWhatTheRunIs(t *testing.T) {
+func TestReadAbout_FirstRecordIsNotOfARun_IsRefused(t *testing.T) {
 	t.Parallel()
 	got, err := journal.ReadAbout("r", phase.Record{Type: phase.RecordRun, Data: json.RawMessage(`{"operation":"restore","backup":"b","newer":1}`)})
 	require.NoError(t, err)

@@ -32,7 +32,7 @@ func backOff() map[string]any {
 	return map[string]any{"waiting": map[string]any{"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}}
 }
 
-func TestCrashLoops_SaysTheLastWordsOfThoseThatEndAgainAndAgain(t *testing.T) {
+func TestCrashLoops_ReportsTheLastLogLineOfEachPod(t *testing.T) {
 	t.Parallel()
 	l := newServer(t)
 	require.NoError(t, l.server.Put(kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source("dst")})))

@@ -76,7 +76,7 @@ func TestGeneration2_SeveralGroups_StoresPodsAndVolumes(t *testing.T) {
 	require.Equal(t, []cluster.Name{source("src")}, all)
 }
 
-func TestGeneration2_TwoInANamespace_AreToldApart(t *testing.T) {
+func TestGeneration2_TwoInANamespace_AreReadSeparately(t *testing.T) {
 	t.Parallel()
 	l := newServer(t)
 	for name, stores := range map[string]int{"src": 1, "other": 2} {

@@ -149,7 +149,7 @@ func TestTiKVPods_ClaimNotBound_IsUnreadyWithThePods(t *testing.T) {
 	assert.Len(t, pods, 3)
 }
 
-func TestTiKVPods_VolumeNotAvailable_SaysWhyInThePod(t *testing.T) {
+func TestTiKVPods_VolumeNotAvailable_PodGivesTheReason(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	from := l.start(t, kubetest.ClusterOptions{Name: source("src")})

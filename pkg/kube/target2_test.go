@@ -327,7 +327,7 @@ func TestTarget2_LockLost_NoStoreIsStarted(t *testing.T) {
 }
 
 // Another run's target, and one that someone else made, stay.
-func TestTarget2_OfSomebodyElse_Stays(t *testing.T) {
+func TestTarget2_Foreign_Stays(t *testing.T) {
 	t.Parallel()
 	r := newLab(t).backUpCore(t)
 	r.create(t)

@@ -25,7 +25,7 @@ func (l *lab) eventuallyWaits(t *testing.T, name cluster.Name, text string) {
 	}, patience, 5*time.Millisecond, "%s, not %v", text, &last)
 }
 
-func TestWaiting_OperatorAbsent_IsSaid(t *testing.T) {
+func TestWaiting_OperatorAbsent_IsReported(t *testing.T) {
 	t.Parallel()
 	l := newServer(t)
 	require.NoError(t, l.client.CreateCluster(t.Context(), sourceObject(t), kube.Target{Name: source("dst"), Run: run}))
@@ -38,7 +38,7 @@ func TestWaiting_ClusterDeleted_IsNotFound(t *testing.T) {
 	require.Equal(t, failure.NotFound, failure.KindOf(err))
 }
 
-func TestWaiting_NoPodMade_SaysTheEventOfItsStatefulSet(t *testing.T) {
+func TestWaiting_NoPodMade_ReportsTheEventOfItsStatefulSet(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	name := source(strings.Repeat("x", 50)) // made by hand: a restore refuses it
@@ -46,7 +46,7 @@ func TestWaiting_NoPodMade_SaysTheEventOfItsStatefulSet(t *testing.T) {
 	l.eventuallyWaits(t, name, "no pd pod has been created: FailedCreate: create Pod")
 }
 
-func TestWaiting_SecretMissing_SaysFailedMount(t *testing.T) {
+func TestWaiting_SecretMissing_ReportsFailedMount(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	o := withField(kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source("dst")}), true, "spec", "tlsCluster", "enabled")
@@ -54,7 +54,7 @@ func TestWaiting_SecretMissing_SaysFailedMount(t *testing.T) {
 	l.eventuallyWaits(t, source("dst"), `pod dst-pd-0: FailedMount: MountVolume.SetUp failed for volume "pd-tls" : secret "dst-pd-cluster-secret" not found`)
 }
 
-func TestWaiting_VolumeOfAZoneWithoutNode_SaysWhyItIsPending(t *testing.T) {
+func TestWaiting_VolumeOfAZoneWithoutNode_ReportsWhyItIsPending(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "us-west-2a")
 	require.NoError(t, l.client.CreateCluster(t.Context(), oneStore(t), kube.Target{Name: source("dst"), Run: run}))
@@ -63,7 +63,7 @@ func TestWaiting_VolumeOfAZoneWithoutNode_SaysWhyItIsPending(t *testing.T) {
 	l.eventuallyWaits(t, source("dst"), "pod dst-tikv-0: Unschedulable: 0/1 nodes are available: 1 node(s) had volume node affinity conflict")
 }
 
-func TestWaiting_NodePortTaken_SaysWhyThereIsNoTiDB(t *testing.T) {
+func TestWaiting_NodePortTaken_ReportsWhyThereIsNoTiDB(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	for _, name := range []string{"src", "dst"} {
@@ -77,7 +77,7 @@ func TestWaiting_NodePortTaken_SaysWhyThereIsNoTiDB(t *testing.T) {
 	l.eventuallyWaits(t, source("dst"), "30400: provided port is already allocated")
 }
 
-func TestWaiting_ContainerDoesNotRun_SaysItsState(t *testing.T) {
+func TestWaiting_ContainerDoesNotRun_ReportsItsState(t *testing.T) {
 	t.Parallel()
 	for name, state := range map[string]map[string]any{
 		"ImagePullBackOff: Back-off pulling image": {"waiting": map[string]any{"reason": "ImagePullBackOff", "message": "Back-off pulling image"}},

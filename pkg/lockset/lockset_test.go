@@ -206,7 +206,7 @@ func TestLock_DeletedMeanwhile_IsNoSuccess(t *testing.T) {
 }
 
 // Final is what nobody can undo from its first moment on: a new lock without cool-off, or a longer one that has cooled off.
-func TestLock_Final_IsWhatNobodyCanUndo(t *testing.T) {
+func TestLock_Final_OnlyIfItCannotBeUndone(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	final := func(mode string, until time.Time, coolOff time.Duration) bool {

@@ -44,7 +44,7 @@ func TestDecode_UnknownField_IsIgnored(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestDecode_OtherSchema_SaysWhich(t *testing.T) {
+func TestDecode_OtherSchema_IsNamed(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		doc  string

@@ -205,7 +205,7 @@ func TestSend_ReceiverHangs_EndsInTime(t *testing.T) {
 	assert.Equal(t, failure.Limited, failure.KindOf(err))
 }
 
-func TestSend_NobodyListens_NamesTheHostAlone(t *testing.T) {
+func TestSend_ConnectionRefused_NamesTheHostAlone(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()

@@ -107,7 +107,7 @@ func TestExplainS3_ErrorsOfTheSDKItself_HaveAKind(t *testing.T) { //nolint:tpara
 	require.NoError(t, explainS3(t.Context(), nil, putCall))
 }
 
-func TestExplainS3_NobodyListens_SaysWhatToCheck(t *testing.T) {
+func TestExplainS3_ConnectionRefused_HintNamesWhatToCheck(t *testing.T) {
 	t.Parallel()
 	err := explainS3(t.Context(), fmt.Errorf("request send failed: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")}), putCall)
 	require.Equal(t, failure.Unknown, failure.KindOf(err), "it may be back in a moment")

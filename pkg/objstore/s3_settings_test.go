@@ -119,7 +119,7 @@ func TestS3_CredentialsOfAPod(t *testing.T) {
 }
 
 // A server without ranges would have each block of an archive read with the whole object around it.
-func TestGetRange_ServerIgnoresRange_SaysSo(t *testing.T) {
+func TestGetRange_ServerIgnoresRange_Fails(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	for name, body := range map[string]string{"longer": "0123456789", "as long as the range": "0123", "shorter": "01"} {

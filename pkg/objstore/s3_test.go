@@ -152,7 +152,7 @@ func TestS3_DeadlinePasses_IsLimited(t *testing.T) {
 	require.Equal(t, failure.Limited, failure.KindOf(err))
 }
 
-func TestS3_NobodyListens_IsUnknown(t *testing.T) {
+func TestS3_ConnectionRefused_IsUnknown(t *testing.T) {
 	t.Parallel()
 	server := objstoretest.New(objstoretest.Config{})
 	require.NoError(t, server.Start(t.Context()))

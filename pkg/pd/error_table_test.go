@@ -116,7 +116,7 @@ func TestTranslate_RemoteText_IsCutAndStripped(t *testing.T) {
 	require.NotContains(t, err.Error(), "\x1b")
 }
 
-func TestTranslate_Refusal_SaysWhatWhereAndWhatToDo(t *testing.T) {
+func TestTranslate_Refusal_NamesOperationTargetAndHint(t *testing.T) {
 	t.Parallel()
 	err := translate(t.Context(), &statusError{500, "[PD:scheduler:ErrSchedulerNotFound]scheduler not found"}, "pause scheduler", "x")
 	require.EqualError(t, err, "pause scheduler of x: pd answered 500: [PD:scheduler:ErrSchedulerNotFound]scheduler not found")

@@ -58,7 +58,7 @@ func TestRegions_WithoutLeader_AreThere(t *testing.T) {
 	}
 }
 
-func TestRegions_DownPendingLearner_AreTold(t *testing.T) {
+func TestRegions_DownPendingLearner_AreReported(t *testing.T) {
 	t.Parallel()
 	s := running(t, pdtest.Config{}, 1)
 	r := region(0, 2)
@@ -122,7 +122,7 @@ func TestStores_AllStates_AreListed(t *testing.T) {
 	require.Equal(t, time.Unix(1795247133, 0).UTC(), stores[0].StartedAt)
 }
 
-func TestResolvedTS_Stores_TellsMinimumAndWhoHasNot(t *testing.T) {
+func TestResolvedTS_Stores_ReportsMinimumAndStoresWithout(t *testing.T) {
 	t.Parallel()
 	s := running(t, pdtest.Config{}, 6)
 	report6 := func(i int, store uint64) {
@@ -159,7 +159,7 @@ func TestResolvedTS_Stores_TellsMinimumAndWhoHasNot(t *testing.T) {
 	require.Empty(t, got.Stores)
 }
 
-func TestResolvedTS_ReportingOff_IsSaid(t *testing.T) {
+func TestResolvedTS_ReportingOff_HasNoInterval(t *testing.T) {
 	t.Parallel()
 	s := running(t, pdtest.Config{Configs: map[string]any{"pd-server.min-resolved-ts-persistence-interval": "0s"}}, 2)
 	got, err := open(t, s.URLs()...).ResolvedTS(t.Context())

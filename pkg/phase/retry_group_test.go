@@ -67,7 +67,7 @@ func TestRun_GroupBreaksTwice_IsUndoneAndDoneFromScratch(t *testing.T) {
 	require.Empty(t, tr.did)
 }
 
-func TestRun_GroupBreaksTooOften_FailsAndSaysSo(t *testing.T) {
+func TestRun_GroupBreaksTooOften_FailsWithTheCount(t *testing.T) {
 	t.Parallel()
 	tr := &trace{}
 	steps, retried := group(tr, 3)

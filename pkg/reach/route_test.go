@@ -112,7 +112,7 @@ func TestRoute_MappedAndForeignAddresses_AreDialledDirectly(t *testing.T) {
 	assert.EqualValues(t, 1, forwards.Load(), "asked for, it goes before the network")
 }
 
-func TestRoute_NobodyForwards(t *testing.T) { //nolint:tparallel // each case is one call
+func TestRoute_NoForwarder(t *testing.T) { //nolint:tparallel // each case is one call
 	t.Parallel()
 	inside := func(string) bool { return true }
 	_, err := reach.New(reach.Config{Via: reach.PortForward, Inside: inside}).Dial(t.Context(), outside)

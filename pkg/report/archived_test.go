@@ -19,7 +19,7 @@ func archive(a *report.Archived) *report.Report {
 	}, phase.Timings{{Phase: "prepare", Seconds: 1}, {Phase: "archive blocks", Seconds: 8}, {Phase: "commit", Seconds: 1}})
 }
 
-func TestTable_Archive_SaysWhatBecameOfTheBlocks(t *testing.T) {
+func TestTable_Archive_CountsTheBlocks(t *testing.T) {
 	t.Parallel()
 	cost := 6.4
 	of := report.ArchivedBytes{
@@ -50,7 +50,7 @@ func TestTable_Archive_SaysWhatBecameOfTheBlocks(t *testing.T) {
 	require.NotContains(t, b.String(), "published")
 }
 
-func TestTable_ArchiveReadNothing_SaysSo(t *testing.T) {
+func TestTable_ArchiveReadNothing_IsShown(t *testing.T) {
 	t.Parallel()
 	cost := 0.001
 	r := archive(&report.Archived{

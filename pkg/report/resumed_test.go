@@ -54,7 +54,7 @@ func TestReport_OfARunThatWasResumed_ShowsItsProcessesAndGaps(t *testing.T) {
 	assert.InDelta(t, 3700, back.WallSeconds, 0.001)
 }
 
-func TestReport_OfOneProcess_SaysNothingOfProcesses(t *testing.T) {
+func TestReport_OfOneProcess_OmitsProcesses(t *testing.T) {
 	t.Parallel()
 	r := report.New(report.Header{Operation: report.Backup, Outcome: phase.Done}, nil)
 	var text, doc bytes.Buffer

@@ -119,7 +119,7 @@ func TestCheckUnchanged_ARowHasChanged_IsCorrupt(t *testing.T) {
 }
 
 // What another run has by now may serve already: nothing of it is prepared.
-func TestCheckUnchanged_AnotherRunHasTheCluster_NothingIsTakenBack(t *testing.T) {
+func TestCheckUnchanged_AnotherRunHasTheCluster_NothingIsFlashedBack(t *testing.T) {
 	t.Parallel()
 	store := &checkedTiKV{before: func() { t.Error("a region is prepared") }}
 	err := check(t, store, &otherRun{}, 3)

@@ -79,7 +79,7 @@ func TestAffectedLeader_DoesNotAnswer_ItsErrorIsNamed(t *testing.T) {
 }
 
 // Catalogue: G16.
-func TestAffectedLeader_NobodyGetsItsLog_IsNamed(t *testing.T) {
+func TestAffectedLeader_NoReplicaGetsItsLog_IsNamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := affectedLeader(func(store string) tikv.RaftState {

@@ -346,7 +346,7 @@ func TestRebuild_KilledOnceAllAreRemoved_PDMayScheduleMeanwhile(t *testing.T) {
 
 // Which replicas were ahead is not to be seen any more: a run of an older version has not looked.
 // Catalogue: G16.
-func TestRebuild_NobodyHasLooked_IsRefused(t *testing.T) {
+func TestRebuild_ReplicasAheadNeverChecked_IsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		saved := foundAhead()

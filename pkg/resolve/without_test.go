@@ -16,7 +16,7 @@ import (
 )
 
 // While stores are awaited, what was read of those that came says whether the cluster can do without the rest.
-func TestWithout_WhileStoresAreAwaited_SaysWhatTheOthersProve(t *testing.T) {
+func TestWithout_WhileStoresAreAwaited_ReportsWhatTheOthersProve(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		come           []cluster.StoreID

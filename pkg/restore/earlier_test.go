@@ -29,7 +29,7 @@ func history(t *testing.T, records ...phase.Record) *phase.History {
 }
 
 // A cluster that someone else made under the name since the run died would get a mark, volumes and settings.
-func TestFindTarget_ClusterOfSomebodyElse_IsRefused(t *testing.T) {
+func TestFindTarget_ForeignCluster_IsRefused(t *testing.T) {
 	t.Parallel()
 	tc := kube.TidbCluster{Run: "another", Object: json.RawMessage(`{"metadata":{"uid":"new"}}`)}
 	bind := phase.Record{Type: phase.RecordBegin, Step: journal.StepBindVolumes}
@@ -104,7 +104,7 @@ func TestStartOver_OnlyWhatMayBeTakenAway(t *testing.T) {
 }
 
 // Leaders may have been made, and nothing says which replicas were ahead before: fresh volumes do.
-func TestStartOver_NobodyHasLookedForReplicasAhead(t *testing.T) {
+func TestStartOver_ReplicasAheadNeverChecked(t *testing.T) {
 	t.Parallel()
 	began := func(steps ...string) (records []phase.Record) {
 		for _, s := range append([]string{journal.StepLock}, steps...) {

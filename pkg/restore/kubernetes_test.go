@@ -38,7 +38,7 @@ func TestWait_TargetDeleted_EndsAtOnce(t *testing.T) {
 }
 
 // Its pods may use them: claims that stay must not be bound to volumes that are gone.
-func TestUndo_TargetOfSomebodyElseIsKept_VolumesUnderItsClaimsStay(t *testing.T) {
+func TestUndo_ForeignTargetIsKept_VolumesUnderItsClaimsStay(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	require.NoError(t, l.bed.Kube.Put(kubetest.NewTidbCluster(kubetest.ClusterOptions{

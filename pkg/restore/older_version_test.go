@@ -16,7 +16,7 @@ import (
 
 // A backup of the first version, whose manifest has neither marks nor anything else that came later, is restored, and every
 // region is flashed back.
-func TestRun_BackupOfTheFirstVersion_IsTakenBackAsAWhole(t *testing.T) {
+func TestRun_BackupOfTheFirstVersion_EveryRegionIsFlashedBack(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	c := catalog.Catalog{Store: l.store}

@@ -30,7 +30,7 @@ func TestTake_ContextEnds_StaysHeldUntilReleaseAndIsNotLost(t *testing.T) {
 	})
 }
 
-func TestTake_SomebodyBreaksTheLock_SaysWhy(t *testing.T) {
+func TestTake_LockIsBroken_ReportsTheReason(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := objstoretest.NewMemory(nil)

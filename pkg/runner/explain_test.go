@@ -12,7 +12,7 @@ import (
 
 // A process that was suspended wakes with its deadlines behind it: that another run has the cluster by now is what a
 // script has to know, and not that the time was too short.
-func TestExplain_OutOfTimeAfterTheLockWasLost_SaysThatItWasLost(t *testing.T) {
+func TestExplain_OutOfTimeAfterTheLockWasLost_ReportsTheLoss(t *testing.T) {
 	t.Parallel()
 	late := failure.New(failure.Limited, "wait for leaders", "tidb/copy", "out of time")
 	cut := failure.New(failure.Unknown, "take timestamp", "tidb/copy", "context canceled: out of time")

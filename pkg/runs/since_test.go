@@ -44,7 +44,7 @@ func (r recentOnly) Get(ctx context.Context, key string) ([]byte, objstore.Versi
 	return r.Store.Get(ctx, key)
 }
 
-func TestSince_ListsWhatBeganSinceThenAndWhatDoesNotSay(t *testing.T) {
+func TestSince_ListsRunsBegunSinceAndThoseWithoutATime(t *testing.T) {
 	t.Parallel()
 	store, at := objstoretest.NewMemory(nil), wroteAt()
 	old, before, then, later := idAt(t, at.AddDate(-1, 0, 0)), idAt(t, at.Add(-time.Second)), idAt(t, at), idAt(t, at.Add(time.Hour))

@@ -124,7 +124,7 @@ func TestQuery_Writes_Refused(t *testing.T) {
 	require.Empty(t, l.sent("READ ONLY"), "TiDB has no transactions that only read")
 }
 
-func TestErrors_SayWhatToDo(t *testing.T) {
+func TestErrors_HaveHints(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		rule fault.Rule

@@ -171,7 +171,7 @@ func TestFlashback_RequestNamesLeaderEpochAndRawKeys(t *testing.T) {
 	require.Equal(t, uint64(30), flash.CommitTs)
 }
 
-func TestFlashback_ErrorsInside_AreTold(t *testing.T) {
+func TestFlashback_ErrorsInside_AreReported(t *testing.T) {
 	t.Parallel()
 	resp := &kvrpcpb.FlashbackToVersionResponse{
 		RegionError: &errorpb.Error{FlashbackNotPrepared: &errorpb.FlashbackNotPrepared{RegionId: 5}},

@@ -81,7 +81,7 @@ func TestTranslate_HandshakeFailed_IsDeniedOnlyForACertificate(t *testing.T) {
 }
 
 // Stores register with DNS names of their Kubernetes cluster. From outside the hint used to be to check the pod.
-func TestTranslate_NameDoesNotResolve_SaysWhereToRun(t *testing.T) {
+func TestTranslate_NameDoesNotResolve_HintNamesWhereToRun(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		`connection error: desc = "transport: Error while dialing: dial tcp: lookup db-tikv-0.db-tikv-peer.tidb.svc on 10.0.0.2:53: no such host"`,

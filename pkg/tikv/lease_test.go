@@ -109,7 +109,7 @@ func TestOpenLease_StoreWithoutService_IsUnreadyAndNamesVersions(t *testing.T) {
 	}
 }
 
-func TestOpenLease_NobodyThere_FailsAtOnce(t *testing.T) {
+func TestOpenLease_ConnectionRefused_FailsAtOnce(t *testing.T) {
 	t.Parallel()
 	_, client := serve(t, &script{})
 	_, err := client.OpenLease(within(t, 5*time.Second), "127.0.0.1:1")
@@ -266,7 +266,7 @@ func TestWaitApply_ManyRegions_AreSentInBatches(t *testing.T) {
 	require.Empty(t, failed)
 }
 
-func TestLease_StreamEndedByStore_SaysWhy(t *testing.T) {
+func TestLease_StreamEndedByStore_ErrorGivesTheReason(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		name string

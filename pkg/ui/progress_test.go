@@ -197,7 +197,7 @@ func (g *gone) Write([]byte) (int, error) {
 	return 0, errGone
 }
 
-func TestProgress_StreamFails_CloseTellsAndNothingMoreIsWritten(t *testing.T) {
+func TestProgress_StreamFails_CloseFailsAndNothingMoreIsWritten(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []ui.Mode{ui.TTY, ui.Plain, ui.JSON} {
 		out := &gone{}

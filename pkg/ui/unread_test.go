@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ui"
 )
 
-func TestClose_NobodyReads_GivesUpAndStaysSilent(t *testing.T) {
+func TestClose_StreamIsNotRead_TimesOutAndStaysSilent(t *testing.T) {
 	t.Parallel()
 	reader, writer := io.Pipe()
 	p := ui.New(ui.Options{Mode: ui.Plain, Out: writer, Patience: 50 * time.Millisecond})
@@ -23,7 +23,7 @@ func TestClose_NobodyReads_GivesUpAndStaysSilent(t *testing.T) {
 	require.NoError(t, reader.Close()) // ends the write under way
 }
 
-func TestClose_SomebodyReadsSlowly_IsWaitedFor(t *testing.T) {
+func TestClose_SlowReader_IsWaitedFor(t *testing.T) {
 	t.Parallel()
 	reader, writer := io.Pipe()
 	p := ui.New(ui.Options{Mode: ui.Plain, Out: writer, Patience: time.Second})

@@ -47,7 +47,7 @@ func TestUntil_TriesAtItsPaceUntilItIsDone(t *testing.T) {
 	}
 }
 
-func TestUntil_ContextEnds_SaysWhyAndWhatWasMissing(t *testing.T) {
+func TestUntil_ContextEnds_ErrorGivesCauseAndLastCheck(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		try  func(ctx context.Context, tries int) error

@@ -34,7 +34,7 @@ func TestFor_ContextEnds_ReturnsItsCauseAtOnce(t *testing.T) {
 	})
 }
 
-func TestFor_ContextHasEnded_NeverSaysThatItWaited(t *testing.T) {
+func TestFor_ContextHasEnded_AlwaysFails(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

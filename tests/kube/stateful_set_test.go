@@ -90,7 +90,7 @@ func TestStatefulSet_PodsGetTheRestoredVolumesOfTheirOrdinals(t *testing.T) {
 }
 
 // A volume of a zone without a node keeps its pod waiting, and the reason is the scheduler's.
-func TestStatefulSet_VolumeOfAZoneWithoutNode_SaysWhyItWaits(t *testing.T) {
+func TestStatefulSet_VolumeOfAZoneWithoutNode_ReportsWhyItIsPending(t *testing.T) {
 	t.Parallel()
 	s := openReal(t)
 	s.node(t, s.zone("a"))

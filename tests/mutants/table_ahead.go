@@ -22,7 +22,7 @@ func aheadGuards() []Mutant {
 		in(ahead, "a region that lacks a replica is to lose another", noneAhead,
 			"	case len(few) > 0:", "	case false:", none),
 		in("pkg/resolve/plan/unchanged.go", "a region with a replica that is ahead passes for unchanged", noneAhead,
-			"!affected[log.Region] && ", "", "TestUnchanged_ReplicaAheadOfTheLog_IsTakenBack"),
+			"!affected[log.Region] && ", "", "TestUnchanged_ReplicaAheadOfTheLog_IsFlashedBack"),
 		in(steps, "replicas that are ahead are not looked for in a backup that does not rule them out", noneAhead,
 			"	if r.cfg.NoneAhead {", "	if !r.cfg.NoneAhead {", refused),
 		in(record, "a run that resumes searches again, when there is nothing left to find", noneAhead,
@@ -54,7 +54,7 @@ func rebuildGuards() []Mutant {
 	const leave = "pkg/resolve/leave.go"
 	const raised = "TestRebuild_LimitsOfPD_AreRaisedOnceAllAreRemoved"
 	const spared, killed = "TestRebuild_RemovesOnlyWhatIsListedAndCanBeSpared", "TestRebuild_KilledAfterTheRemoval_TheNewPeerStays"
-	const lost = "TestStartOver_NobodyHasLookedForReplicasAhead"
+	const lost = "TestStartOver_ReplicasAheadNeverChecked"
 	const restored = "TestRestore_ReplicaAheadOfTheLog_IsRebuiltBeforeTiDBStarts"
 	return []Mutant{
 		in(rebuild, "the last voters of a region are removed, though all have data that no log has", noneAhead,
@@ -83,7 +83,7 @@ func rebuildGuards() []Mutant {
 			"	return w.record.noteEarly(ctx, &EarlyApply{Affected: w.record.early.Affected, Rebuild: list})",
 			"	w.record.early = &EarlyApply{Affected: w.record.early.Affected, Rebuild: list}\n	return nil", killed),
 		in(leave, "a run that may not have searched continues to TiDB", noneAhead,
-			"	if r.cfg.NoneAhead {", "	if true {", "TestRebuild_NobodyHasLooked_IsRefused"),
+			"	if r.cfg.NoneAhead {", "	if true {", "TestRebuild_ReplicasAheadNeverChecked_IsRefused"),
 		freezing("PD makes no replica, as it is frozen", noneAhead,
 			"	limits[replicaLimit] = f.replicas.Load()\n", "", raised),
 		in("pkg/resolve/extend_logs.go", "a replica that is elected before it is rebuilt answers nothing", noneAhead,

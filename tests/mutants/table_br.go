@@ -31,7 +31,7 @@ func brGuards() []Mutant {
 			"TestForgetForBR_OnlyItsOwn"),
 		in("pkg/backup/pause.go", "a pause that is ended at once reports that nothing is held", releasedOrSaid,
 			"	deps.Remains.Set(phase.RemainsHold, h.Remains)\n", "",
-			"TestPause_SaysWhatItHolds"),
+			"TestPause_ReportsWhatItHolds"),
 		in("pkg/restore/placement.go", "a cluster that has stores is marked recovering", othersStay,
 			"	if len(stores) == 0 {\n		return nil", "	if true {\n		return nil",
 			"TestCheckTargetStores_OnlyPreparedPartsMayBeThere"),

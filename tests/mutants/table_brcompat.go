@@ -40,6 +40,6 @@ func brCommandGuards() []Mutant {
 			"TestEnd_ErrorIsInTheConditionOnce"),
 		in("pkg/brcompat/restore_run.go", "a restore that failed reports success", sealedIsWhole,
 			"	if !done {\n		return err\n	}\n", "",
-			"TestCarryOut_NotDone_SaysNoSuccess"),
+			"TestCarryOut_NotDone_PrintsNoSuccess"),
 	}
 }

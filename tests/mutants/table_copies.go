@@ -60,7 +60,7 @@ func copyGuards() []Mutant {
 			"TestLock_WhatItRefuses_BeforeTheFirstChange"),
 		in("pkg/lockset/lock.go", "locks that no one can remove are made without the backup's name", finalIsTyped,
 			"(o.CoolOff == 0 || it.Mode == ebs.LockCompliance)", "o.CoolOff == 0",
-			"TestLock_Final_IsWhatNobodyCanUndo"),
+			"TestLock_Final_OnlyIfItCannotBeUndone"),
 		in("pkg/cli/lock.go", "locks that no one can remove are made whatever name is typed", finalIsTyped,
 			"	if given != string(o.Backup) {", "	if false {",
 			"TestConfirmFinal_OnlyByTheBackupsName"),

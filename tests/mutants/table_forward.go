@@ -44,7 +44,7 @@ func operator2Guards() []Mutant {
 	return []Mutant{
 		in("pkg/kube/make_target2.go", "the groups of another cluster are taken for the cluster's", provenHold,
 			"!operator2.BelongsTo(name.Name, &o)", "name.Name == \"\" || &o == nil",
-			"TestGeneration2_TwoInANamespace_AreToldApart"),
+			"TestGeneration2_TwoInANamespace_AreReadSeparately"),
 		in("pkg/kube/generation.go", "of two clusters of one name, either is backed up", provenHold,
 			"case found != nil && o != nil:", "case found != nil && o == nil && name.Name == \"\":",
 			"TestGenerations_OneNameInBoth_IsRefused"),

@@ -28,7 +28,7 @@ func foundGuards() []Mutant {
 		},
 		in("pkg/resolve/without.go", "stores that are not read yet count as read", exactlyOnce,
 			"			if !rd.done {", "			if false {",
-			"TestWithout_WhileStoresAreAwaited_SaysWhatTheOthersProve"),
+			"TestWithout_WhileStoresAreAwaited_ReportsWhatTheOthersProve"),
 		{
 			Name: "certificate files give way to the cluster's secret", Promise: provenServer, File: "pkg/cli/tls.go",
 			Old: "	if !tc.TLS || c.clientTLS() != nil {", New: "	if !tc.TLS {",

@@ -4,7 +4,7 @@ package mutants
 func marksGuards() []Mutant {
 	const unchanged, each = "pkg/marks/unchanged.go", "TestUnchanged_EachConditionAlone_Refuses"
 	const load, decides = "pkg/restore/marks.go", "TestLoadMarks_WhatDecides"
-	const onePeer, notCompared = "TestUnchanged_WhatOnePeerSays_IsOfItsRegion", "TestScanRegion_NotTheOneThatWasCompared_HasChanged"
+	const onePeer, notCompared = "TestUnchanged_OneDifferentPeer_ChangesOnlyItsRegion", "TestScanRegion_NotTheOneThatWasCompared_HasChanged"
 	return []Mutant{
 		in(unchanged, "a region of another id or version passes for the mark's", takenBack,
 			"	return m.Region == l.Region && m.Version == l.Version && l.Even &&", "	return l.Even &&", each),
@@ -54,7 +54,7 @@ func marksGuards() []Mutant {
 			"TestCheckUnchanged_TakesRandomOnesBack"),
 		in("pkg/resolve/check_unchanged.go", "--check-unchanged prepares regions that another run has by now", oneRun,
 			"		if err := c.cfg.Fence.Check(ctx); err != nil {", "		if err := c.cfg.Fence.Check(ctx); err != nil && false {",
-			"TestCheckUnchanged_AnotherRunHasTheCluster_NothingIsTakenBack"),
+			"TestCheckUnchanged_AnotherRunHasTheCluster_NothingIsFlashedBack"),
 		in("pkg/resolve/stamp.go", "--flashback=all leaves out what an earlier run has found unchanged", takenBack,
 			"	if r.cfg.FlashAll && saved.Unchanged > 0 {", "	if r.cfg.FlashAll && saved.Unchanged < 0 {", "TestMarks"),
 		in(load, "--flashback=all uses marks", takenBack,

@@ -249,7 +249,7 @@ func TestCopy_EncryptedWithoutPresignedURL_ErrorLater(t *testing.T) {
 	}
 }
 
-func TestCopy_FaultsOnTheWay_AsThePlanSays(t *testing.T) {
+func TestCopy_FaultsOnTheWay_AsPlanned(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t)
 	v, _ := w.home.volume(t)

@@ -68,7 +68,7 @@ func TestCreateVolume_Vanishes_TokenStaysBurned(t *testing.T) {
 	eventually(t, "forgotten", func() bool { return create().Code == "" })
 }
 
-func TestCreateVolume_DryRunWithAbsurdIOPS_TellsTheLimit(t *testing.T) { //nolint:tparallel // the cases share what they ask
+func TestCreateVolume_DryRunWithAbsurdIOPS_ShowsTheLimit(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	w := start(t, 1, func(r *ebstest.Rules) { r.MaxIOPS = map[string]int64{"gp3": 16000} })
 	for kind, most := range map[string]int{"gp3": 16000, "io1": 64000, "io2": 256000} {
@@ -115,7 +115,7 @@ func TestSnapshot_ColdVolume_OnePendingAtATime(t *testing.T) {
 	require.Equal(t, "ConcurrentSnapshotLimitExceeded", w.call(t, "CreateSnapshot", "VolumeId", string(v)).Code)
 }
 
-func TestSnapshot_ForcedAndFrozen_AsTold(t *testing.T) {
+func TestSnapshot_ForcedAndFrozen_AsSet(t *testing.T) {
 	t.Parallel()
 	w := start(t, 1000, func(r *ebstest.Rules) { r.SnapshotBase, r.SnapshotSpacing = 10*time.Minute, 0 })
 	v, _ := w.volume(t)

@@ -38,7 +38,7 @@ func TestLock_Governance_UntilUnlocked(t *testing.T) {
 	require.Empty(t, w.Snapshots())
 }
 
-func TestLock_Compliance_NobodyUndoesIt(t *testing.T) {
+func TestLock_Compliance_CannotBeUndone(t *testing.T) {
 	t.Parallel()
 	w := start(t, 36000) // 10 hours a second
 	v, _ := w.volume(t)

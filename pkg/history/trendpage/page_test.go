@@ -55,7 +55,7 @@ func TestWrite_HostileNames_DoNothing(t *testing.T) {
 	}
 }
 
-func TestWrite_SaysWhatFailedAndWhatGrew(t *testing.T) {
+func TestWrite_ShowsFailuresAndGrowth(t *testing.T) {
 	t.Parallel()
 	run := func(day int, data int64, kind string) history.Run {
 		r := history.Run{Operation: report.Backup, Outcome: phase.Done, Seconds: 100, DataBytes: data, Started: time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC)}
@@ -70,7 +70,7 @@ func TestWrite_SaysWhatFailedAndWhatGrew(t *testing.T) {
 	}
 }
 
-func TestWrite_SaysHowMuchWasWrittenTo(t *testing.T) {
+func TestWrite_ShowsHowMuchChanged(t *testing.T) {
 	t.Parallel()
 	last := history.Run{Operation: report.Backup, Outcome: phase.Done, Seconds: 100, DataBytes: 100e9, Changed: &report.Changed{Since: "b", Regions: 30, Of: 1000, DataBytes: 3 << 30}}
 	before := history.Run{Operation: report.Backup, Outcome: phase.Done, Seconds: 100, DataBytes: 100e9}
@@ -80,7 +80,7 @@ func TestWrite_SaysHowMuchWasWrittenTo(t *testing.T) {
 	}
 }
 
-func TestWrite_NoRuns_SaysSo(t *testing.T) {
+func TestWrite_NoRuns_IsShown(t *testing.T) {
 	t.Parallel()
 	require.Contains(t, page(t, nil), "No run has a report.")
 }

@@ -223,7 +223,7 @@ func TestForwarder_PodMadeAgain_SecondDialReachesIt(t *testing.T) {
 	assert.Equal(t, "prod-tikv-0:20160 c", ask(t, conn, "c"), "what goes through the old connection is left alone")
 }
 
-func TestForwarder_NobodyListens_ReadSaysIt(t *testing.T) {
+func TestForwarder_ConnectionRefused_ReadFails(t *testing.T) {
 	t.Parallel()
 	l := echoes(t)
 	f := forwarder(t, l)
@@ -245,7 +245,7 @@ func TestForwarder_PodEndsConnection_IsEOF(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-func TestForwarder_Refused_SaysWhatIsMissing(t *testing.T) {
+func TestForwarder_Refused_ErrorGivesTheReason(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		address string
@@ -314,7 +314,7 @@ func TestForwarder_NoSPDY_WebSocketCarriesIt(t *testing.T) {
 	}
 }
 
-func TestForwarder_NoSPDYAndNoWebSocket_SaysBoth(t *testing.T) {
+func TestForwarder_NoSPDYAndNoWebSocket_ReportsBoth(t *testing.T) {
 	t.Parallel()
 	l := echoes(t)
 	l.server.BarSPDY(&kubetest.Barrier{})

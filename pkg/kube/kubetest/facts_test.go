@@ -101,7 +101,7 @@ func TestFacts_TiDBStarts_InRecoveryModeToo(t *testing.T) {
 	})
 }
 
-func TestFacts_ProcessThatEnds_IsRestartedAndSaysWhyInItsLogAlone(t *testing.T) {
+func TestFacts_ProcessThatEnds_IsRestartedAndOnlyItsLogGivesTheReason(t *testing.T) {
 	t.Parallel()
 	l := newOperatorLab(t, "us-west-2a")
 	l.runtime.SetUnready("tidb", "src-tikv-0", kubetest.Crashed+"panic 17")

@@ -22,7 +22,7 @@ func TestMadeBy_RunsOfOneSlug_AreTwo(t *testing.T) {
 	require.False(t, MadeBy(&metav1.ObjectMeta{}, ""), "no run made it")
 }
 
-func TestCheckMade_OfSomebodyElse_IsAConflict(t *testing.T) {
+func TestCheckMade_NotByThisRun_IsAConflict(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
 	for name, c := range map[string]struct {

@@ -17,7 +17,7 @@ const (
 	tick        = 5 * time.Millisecond
 )
 
-func TestMemory_Faults_StrikeWhereTheySay(t *testing.T) {
+func TestMemory_Faults_StrikeBeforeAndAfter(t *testing.T) {
 	t.Parallel()
 	plan := new(fault.Plan)
 	store := objstoretest.NewMemory(plan)

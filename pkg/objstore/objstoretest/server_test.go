@@ -224,7 +224,7 @@ func TestServer_RangesAndHead_Work(t *testing.T) {
 	require.ErrorContains(t, err, "NotFound")
 }
 
-func TestServer_Faults_StrikeWhereTheySay(t *testing.T) {
+func TestServer_Faults_StrikeBeforeAndAfter(t *testing.T) {
 	t.Parallel()
 	plan := new(fault.Plan)
 	server, _ := start(t, objstoretest.Config{Faults: plan})

@@ -117,7 +117,7 @@ func TestFault_RestartsPDInAGRPCCall_ClientComesBack(t *testing.T) {
 	}, patience, tick)
 }
 
-func TestFault_Refused_SaysItsCode(t *testing.T) {
+func TestFault_Refused_AnswersWithItsCode(t *testing.T) {
 	t.Parallel()
 	faults := &fault.Plan{}
 	s := running(t, pdtest.Config{Faults: faults})

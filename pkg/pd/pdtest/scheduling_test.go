@@ -132,7 +132,7 @@ func TestOperator_TransferLeader_RunsUntilItHappened(t *testing.T) {
 	require.Equal(t, "[]\n", text)
 }
 
-func TestRegionHeartbeat_Stream_IsToldAtOnce(t *testing.T) {
+func TestRegionHeartbeat_Stream_GetsOperatorsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := running(t, pdtest.Config{Configs: map[string]any{"schedule.leader-schedule-limit": 0}})
 	move := func(store string) {

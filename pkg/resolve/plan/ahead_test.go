@@ -89,7 +89,7 @@ func TestMakePlan_NoHealthyReplicaIsLeft_IsCorrupt(t *testing.T) {
 }
 
 // Its log may end where it did at the mark: what the data hold above it was written since.
-func TestUnchanged_ReplicaAheadOfTheLog_IsTakenBack(t *testing.T) {
+func TestUnchanged_ReplicaAheadOfTheLog_IsFlashedBack(t *testing.T) {
 	t.Parallel()
 	set := marks.NewSet([]marks.Mark{{Region: 7, Version: 1, Term: 5, Index: 10}})
 	unchanged := func(early ...plan.Ahead) []bool {

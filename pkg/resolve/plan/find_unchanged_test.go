@@ -10,7 +10,7 @@ import (
 )
 
 // What one peer alone says keeps its region from being unchanged, and a store that is left out keeps all of them.
-func TestUnchanged_WhatOnePeerSays_IsOfItsRegion(t *testing.T) {
+func TestUnchanged_OneDifferentPeer_ChangesOnlyItsRegion(t *testing.T) {
 	t.Parallel()
 	set := marks.NewSet([]marks.Mark{{Region: 1, Version: 1, Term: 5, Index: 10}, {Region: 2, Version: 2, Term: 5, Index: 10}})
 	for _, c := range []struct {

@@ -153,7 +153,7 @@ func TestSweep_StoresWithSlots_IsNearTheirFloor(t *testing.T) {
 	}
 }
 
-func TestSweep_OneSlowStore_HoldsUpNobodyElse(t *testing.T) {
+func TestSweep_OneSlowStore_DoesNotDelayTheOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const regions, stores, slots = 10_000, 10, 4
@@ -201,7 +201,7 @@ func TestSweep_StoreAwayForAWhile_CostsItsOwnRegionsAlone(t *testing.T) {
 }
 
 // A sweep that does not end within its time says what it had the time for, and what is not done.
-func TestSweep_TimeIsUp_SaysForWhatItWas(t *testing.T) {
+func TestSweep_TimeIsUp_ErrorNamesTheDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		run, cfg, list := paceLab(40, 2, 1, evenly)
@@ -231,7 +231,7 @@ func TestSweep_RegionMissingInPD_IsNotOver(t *testing.T) {
 }
 
 // That PD does not answer is another thing than that it lists no region.
-func TestSweep_PDDoesNotAnswer_IsSaid(t *testing.T) {
+func TestSweep_PDDoesNotAnswer_ErrorGivesTheReason(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		run, cfg, _ := paceLab(40, 2, 1, evenly)

@@ -17,7 +17,7 @@ import (
 
 // A process that is killed when its last record is written has done everything and only did not report it. The same command finds
 // nothing to continue: it is refused, changes nothing, and reports what became of the run.
-func TestKilled_AfterTheLastRecord_TheRunIsDoneAndTheSameCommandSaysSo(t *testing.T) { //nolint:tparallel // the runs share a world
+func TestKilled_AfterTheLastRecord_TheRunIsDoneAndTheSameCommandReportsIt(t *testing.T) { //nolint:tparallel // the runs share a world
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

@@ -60,7 +60,7 @@ func graceful() map[string]stopped {
 // A pod that is evicted has ten seconds. What its process has to undo is never answered here, so that only its bound ends
 // it: the process exits on its own, the cluster is released, and what is left is named. Where it says that the same command
 // finishes the work, that does.
-func TestGrace_TenSecondsAndNothingAnswers_EndsAndSaysWhatIsLeft(t *testing.T) {
+func TestGrace_TenSecondsAndNothingAnswers_EndsAndListsLeftovers(t *testing.T) {
 	t.Parallel()
 	for command, row := range graceful() {
 		t.Run(command, func(t *testing.T) {

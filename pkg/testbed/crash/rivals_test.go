@@ -90,7 +90,7 @@ func (w *world) refuse(point string) {
 
 // The same restore, or resolve, is started two and three times at the same moment: one wins, and the others name the owner of
 // the lock and until when. What is started beside the winner touches nothing of it.
-func TestRivals_RestoreAndResolve_OneWinsAndTheOthersSayWho(t *testing.T) { //nolint:tparallel // the parts follow each other
+func TestRivals_RestoreAndResolve_OneWinsAndTheOthersNameIt(t *testing.T) { //nolint:tparallel // the parts follow each other
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()

@@ -55,7 +55,7 @@ func (l leaseStream) waitApply(r *metapb.Region) *backup.PrepareSnapshotBackupRe
 		Ty: backup.PrepareSnapshotBackupRequestType_WaitApply, Regions: []*metapb.Region{r}})
 }
 
-func TestLease_RenewAndFinish_TellWhetherItWasValid(t *testing.T) {
+func TestLease_RenewAndFinish_ReportWhetherItWasValid(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	l := c.openLease(c.stores[0])

@@ -234,7 +234,7 @@ func TestParentDies_EndsAsBySIGTERM(t *testing.T) {
 // A pause that gets a second signal while PD refuses to resume: what it holds is named, with what releases it, by the exit code
 // of a cluster that is held.
 // Catalogue: A12.
-func TestPauseEndedByASecondSignal_SaysThatTheClusterIsHeld(t *testing.T) {
+func TestPauseEndedByASecondSignal_ReportsTheHold(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pause := p.launch(t, "operator", "pause-gc-and-schedulers", "--pd="+p.pd(), "--ttl=10m")

@@ -95,7 +95,7 @@ func (p *place) awaitBackupMeta(t *testing.T) {
 
 // https://github.com/pingcap/tidb-operator/issues/5478
 // Catalogue: A4.
-func TestOneInstanceIsSlow_NothingSaysThatTheSnapshotsExist(t *testing.T) {
+func TestOneInstanceIsSlow_SnapshotsAreNotReportedEarly(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pause := p.pause(t)

@@ -118,7 +118,7 @@ func TestStoreRestartsUnderTheHold_PauseEndsAtOnce(t *testing.T) {
 
 // https://github.com/pingcap/tidb/issues/44182
 // Catalogue: A19.
-func TestSchedulerPausedBySomebodyElse_IsLeftAsItWas(t *testing.T) {
+func TestSchedulerPausedByAnotherTool_IsLeftAsItWas(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	theirs := p.c.PD.Schedulers()[0].Name
@@ -169,7 +169,7 @@ func TestSecondHold_IsRefusedAndTheFirstOneStays(t *testing.T) {
 }
 
 // SIGTERM while PD has no leader: it is tried again, and what cannot be released is said by an exit code of its own.
-func TestPause_PDAwayAtTheEnd_SaysThatItIsHeld(t *testing.T) {
+func TestPause_PDAwayAtTheEnd_ReportsTheHold(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pause := p.pause(t, "--ttl=10s")

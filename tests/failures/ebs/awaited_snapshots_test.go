@@ -69,7 +69,7 @@ func TestEachStateOfASnapshot_Decided(t *testing.T) {
 // A run never waits for a reader of its output: the pipe may stay full for ever.
 // https://github.com/pingcap/tidb-operator/issues/5281
 // Catalogue: C2.
-func TestNobodyReadsStderr_RunEndsAndSeals(t *testing.T) {
+func TestStderrIsNotRead_RunEndsAndSeals(t *testing.T) {
 	t.Parallel()
 	l := newLive(t, 2, 20)
 	reader, writer, err := os.Pipe()

@@ -19,7 +19,7 @@ import (
 // lists what, and "nothing found" is not "done".
 // https://github.com/pingcap/tidb-operator/issues/5196 https://github.com/pingcap/tidb-operator/issues/5503
 // Catalogue: D1.
-func TestMetadataOrSnapshotsMissing_DeletesWhatIsLeftAndSaysWhat(t *testing.T) { //nolint:tparallel // the parts count what the others would change
+func TestMetadataOrSnapshotsMissing_DeletesAndListsTheRest(t *testing.T) { //nolint:tparallel // the parts count what the others would change
 	t.Parallel()
 	w := newWhole(t, 3, noData)
 	store := w.store(t)
@@ -120,7 +120,7 @@ func Test600DeletionsDuringABackup_BackupSeesNoThrottle(t *testing.T) {
 // count as another.
 // https://github.com/pingcap/tidb-operator/issues/4939
 // Catalogue: D3.
-func TestLastGoodBackup_IsKeptUnlessSaidOtherwise(t *testing.T) {
+func TestLastGoodBackup_IsKeptUnlessForced(t *testing.T) {
 	t.Parallel()
 	w := newWhole(t, 3, noData)
 	w.backup(t, "first")

@@ -203,7 +203,7 @@ func TestThreeZonesIntoTwo_VolumesAndAffinityFollowTheMap(t *testing.T) {
 // A region that is configured nowhere is an error of the command line that names what to set.
 // https://github.com/pingcap/tidb-operator/issues/5185
 // Catalogue: E7.
-func TestRegionNowhere_SaysWhatToSet(t *testing.T) {
+func TestRegionNotConfigured_HintNamesWhatToSet(t *testing.T) {
 	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
 		t.Setenv(name, "") // is undone after the test, and so is what follows
 		require.NoError(t, os.Unsetenv(name))

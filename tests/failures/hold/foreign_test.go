@@ -83,7 +83,7 @@ func TestImportOfTheUser(t *testing.T) {
 // another time.
 // https://github.com/pingcap/tidb/issues/44182
 // Catalogue: A19.
-func TestPausedBySomebodyElse_IsLeftExactlyAsItWas(t *testing.T) {
+func TestPausedByAnotherTool_IsLeftExactlyAsItWas(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 3)
 	theirs := p.c.PD.Schedulers()[1].Name

@@ -43,7 +43,7 @@ func (r *rival) wait() int {
 
 // TestRunnersAtOnce starts several backups of one cluster at the same moment: one wins, and the others name the owner of
 // the lock and until when.
-func TestRunnersAtOnce_OneWinsAndTheOthersSayWho(t *testing.T) {
+func TestRunnersAtOnce_OneWinsAndTheOthersNameIt(t *testing.T) {
 	t.Parallel()
 	for name, names := range map[string][]string{
 		"two of their own names":    {"a", "b"},

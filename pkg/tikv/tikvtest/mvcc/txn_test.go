@@ -99,7 +99,7 @@ func TestCommit_ShortLongAndEmptyValues_AreReadBack(t *testing.T) {
 	require.Equal(t, long, c.value("long", ts(12, 9)))
 }
 
-func TestCommit_WithoutLock_SaysWhatHappened(t *testing.T) {
+func TestCommit_WithoutLock_ReportsWhatHappened(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
 	c.write(ts(10, 0), ts(11, 0), put("a", "1"))
