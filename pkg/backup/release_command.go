@@ -161,13 +161,13 @@ func Status(
 		return nil, err
 	}
 	if t != nil {
-		status.EarlyApply = asTheySay(status.EarlyApply, earlyapply.Read(ctx, t, stores))
+		status.EarlyApply = withCurrent(status.EarlyApply, earlyapply.Read(ctx, t, stores))
 	}
 	return status, unread
 }
 
-// asTheySay adds what the stores report now. One with a limit above 0 has nothing to restore.
-func asTheySay(journalled []hold.EarlyApply, now *earlyapply.Survey) []hold.EarlyApply {
+// withCurrent adds what the stores report now. One with a limit above 0 has nothing to restore.
+func withCurrent(journalled []hold.EarlyApply, now *earlyapply.Survey) []hold.EarlyApply {
 	off := uint64(0)
 	out := slices.DeleteFunc(journalled, func(e hold.EarlyApply) bool {
 		return slices.ContainsFunc(now.On, func(on earlyapply.Setting) bool { return on.Store == e.Store })

@@ -80,7 +80,7 @@ func (a *app) backup(ctx context.Context, f backupFlags) error {
 	deps.Sink = events{log: a.log.Logger, next: p}
 	result := &backup.Result{}
 	if err = a.endEarlierPause(ctx, deps, &opts); err == nil {
-		a.sayStarted(opts.Run, "backup full")
+		a.logStarted(opts.Run, "backup full")
 		result, err = backup.Run(ctx, deps, opts)
 	}
 	return a.concludeBackup(p, opts.Backup, result, err)
@@ -97,14 +97,14 @@ func (a *app) concludeBackup(p *progress, id cluster.BackupID, result *backup.Re
 	done := result.Sealed && (err == nil || failure.Is(err, failure.Partial))
 	p.close(done)
 	if !done {
-		a.log.say("EBS backup failed, please check the log for details.")
+		a.log.print("EBS backup failed, please check the log for details.")
 		return err
 	}
 	if err != nil {
 		a.log.Warn("the backup completed with warnings that need attention", zap.Error(err))
 	}
 	// Like br's, the size is the volumes' in GiB; the Operator converts it to bytes.
-	a.log.say("EBS backup success", zap.Int64("size", result.Manifest.SizeGiB()),
+	a.log.print("EBS backup success", zap.Int64("size", result.Manifest.SizeGiB()),
 		zap.Uint64("resolved_ts", uint64(result.Manifest.BackupTS)),
 		zap.Duration("cut", result.Hold.Cut), zap.String("backup", string(id)))
 	return nil

@@ -22,7 +22,7 @@ func logging(t *testing.T, out *bytes.Buffer) *app {
 	t.Helper()
 	made, err := newLogger(&Common{LogLevel: "info", LogFormat: "text"}, zapcore.AddSync(out))
 	require.NoError(t, err)
-	return &app{log: &logger{Logger: made, said: made, ends: made}}
+	return &app{log: &logger{Logger: made, echo: made, ends: made}}
 }
 
 // The Operator joins what [ERROR] lines of stdout and stderr say: the text of a failed Job is in its condition once.

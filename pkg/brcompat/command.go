@@ -97,8 +97,8 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	a.log = log
-	a.said.Store(log)
-	a.sayAside()
+	a.signalLog.Store(log)
+	a.logAside()
 	if names := ignoredFlags(cmd); len(names) > 0 {
 		a.log.Sugar().Warnf("ignoring flags that do not affect a volume snapshot: --%s",
 			strings.Join(names, ", --"))

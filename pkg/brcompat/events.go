@@ -9,10 +9,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// sayStarted writes the line from which backup-manager 1.6.6 adds a run to status.brOperations of its CR. The id is the
+// logStarted writes the line from which backup-manager 1.6.6 adds a run to status.brOperations of its CR. The id is the
 // run's, as in its journal and in the tags of everything that it makes.
-func (a *app) sayStarted(run cluster.RunID, command string) {
-	a.log.say("BR operation started", zap.String("operation_id", string(run)),
+func (a *app) logStarted(run cluster.RunID, command string) {
+	a.log.print("BR operation started", zap.String("operation_id", string(run)),
 		zap.String("operation_started_at", time.Now().Format(time.RFC3339Nano)), zap.String("command", command))
 }
 

@@ -22,7 +22,7 @@ const logToTerm = "BR_LOG_TO_TERM"
 type logger struct {
 	*zap.Logger
 
-	said *zap.Logger // writes to stdout as well, as text
+	echo *zap.Logger // writes to stdout as well, as text
 	ends *zap.Logger // receives the run's final error: a file, or stdout as text
 	file *os.File    // nil if the log goes to stdout
 }
@@ -33,7 +33,7 @@ func openLog(c *Common, streams Streams) (*logger, error) {
 	// "resolved_ts=N" and "[ERROR]", which JSON lacks. PingCAP's br with --log-format=json leaves its Backup without a
 	// ts.
 	out := zapcore.Lock(zapcore.AddSync(streams.Out))
-	said, err := newLogger(&Common{LogLevel: "info", LogFormat: "text"}, out)
+	text, err := newLogger(&Common{LogLevel: "info", LogFormat: "text"}, out)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func openLog(c *Common, streams Streams) (*logger, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &logger{Logger: terminal, said: said, ends: said}, nil
+		return &logger{Logger: terminal, echo: text, ends: text}, nil
 	}
 	name := c.LogFile
 	if name == "" {
@@ -57,8 +57,8 @@ func openLog(c *Common, streams Streams) (*logger, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	both := zap.New(zapcore.NewTee(filed.Core(), said.Core()), zap.AddCaller())
-	return &logger{Logger: filed, said: both, ends: filed, file: file}, nil
+	both := zap.New(zapcore.NewTee(filed.Core(), text.Core()), zap.AddCaller())
+	return &logger{Logger: filed, echo: both, ends: filed, file: file}, nil
 }
 
 func newLogger(c *Common, out zapcore.WriteSyncer) (*zap.Logger, error) {
@@ -74,9 +74,9 @@ func newLogger(c *Common, out zapcore.WriteSyncer) (*zap.Logger, error) {
 	return made, nil
 }
 
-// say writes a line that the Operator waits for or that summarizes the run, to stdout too if the log is a file.
-func (l *logger) say(message string, fields ...zap.Field) {
-	l.said.WithOptions(zap.AddCallerSkip(1)).Info(message, fields...)
+// print writes a line that the Operator waits for or that summarizes the run, to stdout too if the log is a file.
+func (l *logger) print(message string, fields ...zap.Field) {
+	l.echo.WithOptions(zap.AddCallerSkip(1)).Info(message, fields...)
 }
 
 // failed writes the run's final error.

@@ -61,7 +61,7 @@ func Main(ctx context.Context, args []string, streams Streams, version Version) 
 		cause, over = app.stop(s)
 		stopping = true
 		cancel(cause)
-		app.sayStopping(s)
+		app.logStopping(s)
 	}
 	// Without its parent, stdout and stderr have no readers, and the next line would kill the process.
 	signal.Ignore(syscall.SIGPIPE)
@@ -121,7 +121,7 @@ type app struct {
 	aside   aside
 
 	// Read by the goroutine that waits for signals.
-	said atomic.Pointer[logger] // log
+	signalLog atomic.Pointer[logger] // log
 	// a time.Duration; zero is a Backup's, and never ends the process before the run
 	grace atomic.Int64
 }

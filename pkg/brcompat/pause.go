@@ -74,7 +74,7 @@ func (a *app) pause(ctx context.Context, f pauseFlags) error {
 	o := backup.PauseOptions{
 		Cluster: a.common.target(), Run: run, Lease: f.TTL, MaxHold: cmp.Or(a.streams.MaxPause, maxPause),
 		SafePoint: cluster.TS(f.SafePoint),
-		Ready:     func() { a.sayReady(run) }, Holder: hold.Here(os.Getenv, hostname), EarlyApply: policy,
+		Ready:     func() { a.printReady(run) }, Holder: hold.Here(os.Getenv, hostname), EarlyApply: policy,
 	}
 	a.log.Info("holding the cluster", zap.Stringer("cluster", o.Cluster), zap.String("run", string(run)),
 		zap.Duration("ttl", f.TTL),
@@ -84,13 +84,13 @@ func (a *app) pause(ctx context.Context, f pauseFlags) error {
 	}, o); err != nil {
 		return err
 	}
-	a.log.say("GC and schedulers are resumed.")
+	a.log.print("GC and schedulers are resumed.")
 	return nil
 }
 
-// sayReady prints the lines that the Operator waits for: older versions for the first two, newer ones for the last.
-func (a *app) sayReady(run cluster.RunID) {
+// printReady prints the lines that the Operator waits for: older versions for the first two, newer ones for the last.
+func (a *app) printReady(run cluster.RunID) {
 	for _, line := range []string{"Schedulers are paused.", "GC is paused.", "All ready."} {
-		a.log.say(line, zap.String("run", string(run)))
+		a.log.print(line, zap.String("run", string(run)))
 	}
 }

@@ -70,8 +70,8 @@ func (a *app) prepareAsked(args []string) *Common {
 	return &a.common
 }
 
-// sayAside logs what was set aside, once there is a log.
-func (a *app) sayAside() {
+// logAside logs what was set aside, once there is a log.
+func (a *app) logAside() {
 	switch {
 	case a.aside.err != nil:
 		a.log.Warn("the "+manifest.BRRestoreMeta+" of an earlier Restore may still be there", zap.Error(a.aside.err))

@@ -90,7 +90,7 @@ func half(t *testing.T, result *restore.Result, err error) (log, progress string
 	common := Common{LogLevel: "info", LogFormat: "text"}
 	terminal, openErr := newLogger(&common, zapcore.AddSync(&out))
 	require.NoError(t, openErr)
-	a := &app{log: &logger{Logger: terminal, said: terminal, ends: terminal}}
+	a := &app{log: &logger{Logger: terminal, echo: terminal, ends: terminal}}
 	file := filepath.Join(t.TempDir(), "progress.txt")
 	r := &restoreRun{document: recordedDocument(t)}
 	ended = a.carryOut(t.Context(), r, file, map[string]float64{"create-volumes": 1, "await-volumes": 3},

@@ -54,7 +54,7 @@ func (a *app) newRestore(ctx context.Context, c *connections) (*restoreRun, erro
 		Owner:   runlock.NewOwner(run, "br restore"),
 		Timeout: restoreWait, AliveWait: aliveWait,
 	}
-	a.sayStarted(run, "restore full")
+	a.logStarted(run, "restore full")
 	c.log.Info("backup found", zap.String("backup", string(doc.manifest.ID)), zap.String("made-by", doc.manifest.Tool),
 		zap.Int("stores", len(doc.manifest.Source.Stores)), zap.Int("stores-elsewhere", len(elsewhere)),
 		zap.Int("volumes", len(doc.manifest.Snapshots)),
@@ -78,7 +78,7 @@ func (a *app) carryOut(ctx context.Context, r *restoreRun, file string, weights 
 	if err != nil {
 		a.log.Warn("the restore completed with warnings that need attention", zap.Error(err))
 	}
-	a.log.say("EBS restore success", zap.Int64("size", r.document.size()),
+	a.log.print("EBS restore success", zap.Int64("size", r.document.size()),
 		zap.Uint64("resolved_ts", uint64(r.document.manifest.BackupTS)))
 	return nil
 }

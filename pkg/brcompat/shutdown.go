@@ -38,9 +38,9 @@ func (a *app) stop(s os.Signal) (cause *phase.StopError, over <-chan time.Time) 
 	return &phase.StopError{Reason: fmt.Errorf("%w: %s", errStopped, s), UndoBy: time.Now().Add(undoTime(grace))}, over
 }
 
-// sayStopping logs how long stopping may take.
-func (a *app) sayStopping(s os.Signal) {
-	log, grace := a.said.Load(), a.period()
+// logStopping logs how long stopping may take.
+func (a *app) logStopping(s os.Signal) {
+	log, grace := a.signalLog.Load(), a.period()
 	if log == nil {
 		return // nothing has started
 	}
@@ -62,14 +62,14 @@ func (a *app) leave(why string) ExitCode {
 	if len(lines) > 0 {
 		text = "left: " + strings.Join(lines, "; ")
 	}
-	if log := a.said.Load(); log != nil {
-		said := why
+	if log := a.signalLog.Load(); log != nil {
+		message := why
 		if log.file != nil {
-			said += "; " + text
+			message += "; " + text
 		}
-		briefly(func() { log.failed(said) })
+		briefly(func() { log.failed(message) })
 	}
-	ui.Say(a.streams.Err, text)
+	ui.WriteLine(a.streams.Err, text)
 	if held {
 		return ExitHeld
 	}

@@ -21,7 +21,7 @@ func stopped(t *testing.T, grace time.Duration) (a *app, log, stderr *bytes.Buff
 	terminal, err := newLogger(&Common{LogLevel: "info", LogFormat: "text"}, zapcore.AddSync(log))
 	require.NoError(t, err)
 	a = &app{streams: Streams{Out: log, Err: stderr}}
-	a.said.Store(&logger{Logger: terminal, said: terminal, ends: terminal})
+	a.signalLog.Store(&logger{Logger: terminal, echo: terminal, ends: terminal})
 	a.bound(grace)
 	return a, log, stderr
 }
@@ -41,7 +41,7 @@ func TestStop_EachGracePeriod_LeavesRoomForWhatComesLast(t *testing.T) {
 			require.NotNil(t, over)
 			require.ErrorIs(t, cause, errStopped)
 			require.False(t, cause.UndoBy.Before(before.Add(undoTime(grace))))
-			a.sayStopping(syscall.SIGTERM)
+			a.logStopping(syscall.SIGTERM)
 			require.Contains(t, log.String(), "[undo-within="+undoTime(grace).String()+"] [end-within="+endTime(grace).String()+"]")
 		})
 	}
@@ -74,7 +74,7 @@ func TestLeave_ListsLeftovers_OnceOnStderr(t *testing.T) {
 func TestLeave_LogIsAFile_HasWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	a, log, stderr := stopped(t, RestoreGrace)
-	a.said.Load().file = os.Stderr // nothing is written to it here
+	a.signalLog.Load().file = os.Stderr // nothing is written to it here
 	a.left.Set("volumes", func() string { return "up to 3 volumes" })
 	require.Equal(t, ExitFailed, a.leave("why"))
 	require.Contains(t, log.String(), "why; left: up to 3 volumes")

@@ -27,7 +27,7 @@ type connections struct {
 	log    *zap.Logger
 	reach  cluster.AddressMap
 	traced bool // the run is recorded
-	say    func(string)
+	warn   func(string)
 
 	route     *reach.Route       // nil before Kubernetes is connected
 	forwarder *forward.Forwarder // nil if the route has none
@@ -46,8 +46,8 @@ func (a *app) connections(log *zap.Logger) (*connections, error) {
 	if err != nil {
 		return nil, err
 	}
-	say := func(text string) { _, _ = fmt.Fprintln(a.streams.Err, text) }
-	return &connections{global: &a.global, log: log, tls: cfg, reach: mapped, say: say}, nil
+	warn := func(text string) { _, _ = fmt.Fprintln(a.streams.Err, text) }
+	return &connections{global: &a.global, log: log, tls: cfg, reach: mapped, warn: warn}, nil
 }
 
 // openStore connects to the storage only, for commands that need nothing else. done closes the connection.

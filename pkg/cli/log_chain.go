@@ -9,18 +9,18 @@ import (
 
 // logBackupsText says which log backups the source had, and whether they cover the backup ts.
 func logBackupsText(m *manifest.Manifest) string {
-	said := make([]string, len(m.LogBackups))
+	parts := make([]string, len(m.LogBackups))
 	for i, l := range m.LogBackups {
 		switch {
 		case l.Covers(m.BackupTS):
-			said[i] = oneLine(l.Name) + " covers the backup ts"
+			parts[i] = oneLine(l.Name) + " covers the backup ts"
 		case l.Paused:
-			said[i] = oneLine(l.Name) + " was paused"
+			parts[i] = oneLine(l.Name) + " was paused"
 		default:
-			said[i] = oneLine(l.Name) + " started later, or its start is unknown"
+			parts[i] = oneLine(l.Name) + " started later, or its start is unknown"
 		}
 	}
-	return strings.Join(said, "; ")
+	return strings.Join(parts, "; ")
 }
 
 // newLogChain is how to begin log backups again on a restored cluster; empty if the source had none.

@@ -119,7 +119,7 @@ func (l *logWords) effect(r *phase.Record) string {
 // effects has words for each name of an intent or a result, but for those that of has.
 func effects() map[string]func(*logWords, json.RawMessage) string {
 	return map[string]func(*logWords, json.RawMessage) string{
-		journal.IntentLeases: said(func(d journal.Leases) string {
+		journal.IntentLeases: worded(func(d journal.Leases) string {
 			return fmt.Sprintf("asks for leases of %s, for a hold of at most %s",
 				report.Duration(d.LeaseSeconds), report.Duration(d.MaxHoldSeconds))
 		}),
@@ -129,35 +129,35 @@ func effects() map[string]func(*logWords, json.RawMessage) string {
 		journal.ResultEarlyApplyBack:   fixed("early apply is as it was before"),
 		journal.IntentCreateSnapshots:  (*logWords).askedForSnapshots,
 		journal.ResultSnapshots:        listed("EC2 started snapshots: "),
-		journal.ResultBackupTS:         said(func(d journal.BackupTS) string { return "backup ts " + d.TS.String() }),
-		journal.ResultStillHeld:        said(stillHeld),
+		journal.ResultBackupTS:         worded(func(d journal.BackupTS) string { return "backup ts " + d.TS.String() }),
+		journal.ResultStillHeld:        worded(stillHeld),
 		journal.IntentCreateVolumes:    (*logWords).askedForVolumes,
 		journal.ResultVolume:           (*logWords).volume,
-		journal.IntentFastRestore:      said(fastWords),
+		journal.IntentFastRestore:      worded(fastWords),
 		journal.ResultFastRestoreEnded: fixed("fast snapshot restore is disabled again"),
 		journal.IntentLeaveRecovery:    fixed("takes PD out of recovery mode"),
 		journal.ResultLeftRecovery:     fixed("PD is out of recovery mode"),
 		journal.ResultServes:           fixed("the cluster serves"),
 		journal.ResultAhead:            fixed("knows which replicas are ahead of their raft logs"),
-		journal.ResultExpected: said(func(d report.Expected) string {
+		journal.ResultExpected: worded(func(d report.Expected) string {
 			return "expected duration: " + d.Text()
 		}),
 		journal.IntentPacks: fixed("begins to write packs"),
-		journal.ResultSegment: said(func(d struct{ Volume int }) string {
+		journal.ResultSegment: worded(func(d struct{ Volume int }) string {
 			return fmt.Sprintf("stored one more segment of volume %d", d.Volume+1)
 		}),
-		journal.IntentWriteSnapshots: said(func(d struct {
+		journal.IntentWriteSnapshots: worded(func(d struct {
 			Archive   string
 			Snapshots int
 		}) string {
 			return fmt.Sprintf("writes %d snapshots from archive %s", d.Snapshots, d.Archive)
 		}),
-		journal.ResultPut: said(func(d journal.Put) string {
+		journal.ResultPut: worded(func(d journal.Put) string {
 			return fmt.Sprintf("snapshot %s has the first %d segments of its volume", d.Snapshot, d.Segments)
 		}),
 		journal.IntentShare:         listed("shares snapshots with the target's account: "),
 		journal.IntentCopySnapshots: listed("asks EC2 for copies of snapshots: "),
-		journal.ResultCopy: said(func(d journal.CopiedSnapshot) string {
+		journal.ResultCopy: worded(func(d journal.CopiedSnapshot) string {
 			return fmt.Sprintf("EC2 copies snapshot %s to %s", d.Snapshot, d.Copy)
 		}),
 	}
@@ -172,13 +172,13 @@ func listed(text string) func(*logWords, json.RawMessage) string {
 	return func(_ *logWords, data json.RawMessage) string { return names(data, text) }
 }
 
-func said[T any](say func(T) string) func(*logWords, json.RawMessage) string {
+func worded[T any](text func(T) string) func(*logWords, json.RawMessage) string {
 	return func(_ *logWords, data json.RawMessage) string {
 		var d T
 		if json.Unmarshal(data, &d) != nil {
 			return ""
 		}
-		return say(d)
+		return text(d)
 	}
 }
 
@@ -246,7 +246,7 @@ func (l *logWords) volume(data json.RawMessage) string {
 	return what + ", which EC2 is making"
 }
 
-// available says of each volume how long EC2 took to make it; none is said twice.
+// available reports how long EC2 took to make each volume, once per volume.
 func (l *logWords) available(r *phase.Record) []string {
 	var volumes []cluster.VolumeID
 	if json.Unmarshal(r.Data, &volumes) != nil {

@@ -47,7 +47,7 @@ func (a *app) operate(
 		return err
 	}
 	defer conn.close()
-	conn.say = func(text string) { s.log.Warn(text) }
+	conn.warn = func(text string) { s.log.Warn(text) }
 	ctx, endTrace, err := a.trace(cmd, s)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (a *app) operate(
 		return err
 	}
 	if dryRun {
-		doc, err := w.resumePlan(ctx, conn.say)
+		doc, err := w.resumePlan(ctx, conn.warn)
 		if doc == nil && err == nil {
 			doc, err = w.plan(ctx)
 		}

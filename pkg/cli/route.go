@@ -28,7 +28,7 @@ func (c *connections) routeBy(client *kube.Client) error {
 		return nil
 	}
 	via := c.global.via
-	cfg := reach.Config{Via: via, Map: c.reach, Inside: forward.IsClusterAddress, Say: c.sayForward}
+	cfg := reach.Config{Via: via, Map: c.reach, Inside: forward.IsClusterAddress, OnForward: c.warnForward}
 	if via == reach.PortForward || via == reach.Auto && !client.Inside() {
 		forwarder, err := client.Forward()
 		if err != nil {
@@ -41,9 +41,9 @@ func (c *connections) routeBy(client *kube.Client) error {
 	return nil
 }
 
-// sayForward logs that PD's and the stores' addresses cannot be reached from here.
-func (c *connections) sayForward(why error) {
-	c.say(
+// warnForward warns that PD's and the stores' addresses cannot be reached from here.
+func (c *connections) warnForward(why error) {
+	c.warn(
 		"PD and the stores cannot be reached from here (" + why.Error() +
 			"): connecting through port forwards of Kubernetes' API server; use --via direct to disable")
 }

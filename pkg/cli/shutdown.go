@@ -68,7 +68,7 @@ func (e *shutdown) await(
 				over = time.After(grace * 9 / 10)
 			}
 			cancel(stop)
-			e.sayStopping(w, stop, grace)
+			e.warnStopping(w, stop, grace)
 		case <-over:
 			return e.leave(w, fmt.Sprintf("stopped: the grace period of %s is over", e.period()), stopped)
 		}
@@ -82,7 +82,7 @@ func (e *shutdown) period() time.Duration {
 	return defaultGrace
 }
 
-func (e *shutdown) sayStopping(w io.Writer, stop *phase.StopError, grace time.Duration) {
+func (e *shutdown) warnStopping(w io.Writer, stop *phase.StopError, grace time.Duration) {
 	text := "stopping: undoing the run; a second signal stops at once"
 	if !stop.UndoBy.IsZero() {
 		text = fmt.Sprintf(
@@ -93,7 +93,7 @@ func (e *shutdown) sayStopping(w io.Writer, stop *phase.StopError, grace time.Du
 		line, _ := json.Marshal(phase.Event{Type: phase.Note, Time: time.Now().UTC(), Message: text})
 		text = string(line)
 	}
-	ui.Say(w, text)
+	ui.WriteLine(w, text)
 }
 
 // leave lists what the run leaves and what to do about each item.
@@ -107,9 +107,9 @@ func (e *shutdown) leave(w io.Writer, why string, code ExitCode) ExitCode {
 		lines = []string{"nothing is held and nothing is left to undo"}
 	}
 	if e.machine.Load() {
-		ui.Say(w, exitLine(code, kindName(code, kind), why+": "+strings.Join(lines, "; "), ""))
+		ui.WriteLine(w, exitLine(code, kindName(code, kind), why+": "+strings.Join(lines, "; "), ""))
 		return code
 	}
-	ui.Say(w, why+":\n  "+strings.Join(lines, "\n  "))
+	ui.WriteLine(w, why+":\n  "+strings.Join(lines, "\n  "))
 	return code
 }

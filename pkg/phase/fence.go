@@ -49,8 +49,8 @@ func (e *Engine) recheck(ctx context.Context) error {
 	return e.cfg.Fence.Check(ctx)
 }
 
-// sayKept reports what an undo refused by the lock leaves behind.
-func (s *Scope) sayKept(err error) {
+// warnKept reports what an undo refused by the lock leaves behind.
+func (s *Scope) warnKept(err error) {
 	if s.step.Undo.Kept != "" && fenced.Refused(err) {
 		s.Warn("%s", s.step.Undo.Kept)
 	}

@@ -56,7 +56,7 @@ func (e *Engine) undo(ctx context.Context, step *Step) {
 	})
 	span.End(err)
 	if err != nil {
-		s.sayKept(err)
+		s.warnKept(err)
 		err = failure.Annotate(err, "undo "+step.Name, "")
 		e.notUndone[step.Name] = err
 		e.writer.add(Record{Type: RecordUndoFail, Step: step.Name, Error: err.Error()}, nil)

@@ -53,8 +53,8 @@ type Config struct {
 	Forward Dial
 	// Inside recognizes addresses that a forward can reach. All others are dialled directly.
 	Inside func(address string) bool
-	// Say is called once, with the reason, if Auto has to forward.
-	Say func(why error)
+	// OnForward is called once, with the reason, if Auto has to forward.
+	OnForward func(why error)
 }
 
 // Route dials by one Via. It is safe for concurrent use.
@@ -131,8 +131,8 @@ func (r *Route) decide(ctx context.Context, address string) (Via, net.Conn, erro
 		return Auto, nil, err
 	}
 	r.decided = PortForward
-	if r.cfg.Say != nil {
-		r.cfg.Say(err)
+	if r.cfg.OnForward != nil {
+		r.cfg.OnForward(err)
 	}
 	return PortForward, nil, nil
 }

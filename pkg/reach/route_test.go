@@ -43,9 +43,9 @@ func listen(t *testing.T) string {
 }
 
 // route is one whose forwards are counted, and where all addresses are of the cluster.
-func route(t *testing.T, via reach.Via, entries ...string) (r *reach.Route, forwards, said *atomic.Int32) {
+func route(t *testing.T, via reach.Via, entries ...string) (r *reach.Route, forwards, notified *atomic.Int32) {
 	t.Helper()
-	forwards, said = &atomic.Int32{}, &atomic.Int32{}
+	forwards, notified = &atomic.Int32{}, &atomic.Int32{}
 	m, err := cluster.ParseAddressMap(entries)
 	require.NoError(t, err)
 	return reach.New(reach.Config{
@@ -55,14 +55,14 @@ func route(t *testing.T, via reach.Via, entries ...string) (r *reach.Route, forw
 			near, far := net.Pipe()
 			return near, far.Close()
 		},
-		Inside: func(address string) bool { return !strings.HasPrefix(address, "outer") },
-		Say:    func(error) { said.Add(1) },
-	}), forwards, said
+		Inside:    func(address string) bool { return !strings.HasPrefix(address, "outer") },
+		OnForward: func(error) { notified.Add(1) },
+	}), forwards, notified
 }
 
 func TestRoute_Auto_FirstAddressDecides(t *testing.T) {
 	t.Parallel()
-	r, forwards, said := route(t, reach.Auto)
+	r, forwards, notified := route(t, reach.Auto)
 	for range 2 {
 		conn, err := r.Dial(t.Context(), outside)
 		require.NoError(t, err)
@@ -70,9 +70,9 @@ func TestRoute_Auto_FirstAddressDecides(t *testing.T) {
 	}
 	assert.True(t, r.WillForward(t.Context(), "localhost"))
 	assert.EqualValues(t, 2, forwards.Load())
-	assert.EqualValues(t, 1, said.Load())
+	assert.EqualValues(t, 1, notified.Load())
 
-	r, forwards, said = route(t, reach.Auto)
+	r, forwards, notified = route(t, reach.Auto)
 	conn, err := r.Dial(t.Context(), listen(t))
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
@@ -80,7 +80,7 @@ func TestRoute_Auto_FirstAddressDecides(t *testing.T) {
 	_, err = r.Dial(t.Context(), outside)
 	var dns *net.DNSError
 	require.ErrorAs(t, err, &dns, "a store whose pod restarts is not a reason to forward")
-	assert.Zero(t, forwards.Load()+said.Load())
+	assert.Zero(t, forwards.Load()+notified.Load())
 }
 
 func TestRoute_Auto_RefusedOrCancelled_DecidesNothing(t *testing.T) {
@@ -156,9 +156,9 @@ func TestRoute_WillForward(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, forwards, said := route(t, c.via, c.entries...)
+			r, forwards, notified := route(t, c.via, c.entries...)
 			assert.Equal(t, c.want, r.WillForward(t.Context(), c.name))
-			assert.Zero(t, forwards.Load()+said.Load())
+			assert.Zero(t, forwards.Load()+notified.Load())
 			if c.via == reach.Auto {
 				conn, err := r.Dial(t.Context(), listen(t))
 				require.NoError(t, err)

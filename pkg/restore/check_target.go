@@ -15,8 +15,8 @@ import (
 // refuseExisting refuses a cluster in use. A restore that is repeated after its process was killed when all was done
 // but not yet reported ends here, and so does one that failed with its cluster serving: the error names the run.
 func (t *target) refuseExisting(ctx context.Context) error {
-	if done, said := t.restoredBy(ctx); done != nil {
-		return failure.New(failure.Conflict, "check target", t.opts.Target.String(), "the cluster exists: %s", said).
+	if done, text := t.restoredBy(ctx); done != nil {
+		return failure.New(failure.Conflict, "check target", t.opts.Target.String(), "the cluster exists: %s", text).
 			WithHint("see what the run did: tisnap runs describe %s; for one more copy choose another --to", done.ID)
 	}
 	if failed, err := runs.Resolved(ctx, t.store, t.opts.Target); err == nil && failed != nil &&
@@ -34,7 +34,7 @@ func (t *target) refuseExisting(ctx context.Context) error {
 }
 
 // restoredBy returns the run that restored the target, and its description; nil if unknown.
-func (t *target) restoredBy(ctx context.Context) (done *runs.Run, said string) {
+func (t *target) restoredBy(ctx context.Context) (done *runs.Run, text string) {
 	done, err := runs.Restored(ctx, t.store, t.opts.Target)
 	if err != nil || done == nil || t.elsewhereIs(done) {
 		return nil, "" // only for a better message

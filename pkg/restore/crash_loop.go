@@ -37,7 +37,7 @@ func (w *crashWatch) check(ctx context.Context) error {
 		return nil //nolint:nilerr // the wait reports what blocks it
 	}
 	stores := r.storesByOrdinal()
-	var said []string
+	var texts []string
 	var without []cluster.StoreID
 	var example string
 	for _, loop := range loops {
@@ -48,17 +48,17 @@ func (w *crashWatch) check(ctx context.Context) error {
 		if slices.Contains(r.opts.TolerateStores, id) {
 			continue
 		}
-		said = append(said, crashText(loop, id))
+		texts = append(texts, crashText(loop, id))
 		without = append(without, id)
 		example = cmp.Or(example, loop.Pod)
 	}
-	if len(said) == 0 {
+	if len(texts) == 0 {
 		return nil
 	}
 	target := r.opts.Target
-	e := failure.New(failure.Corrupt, "check the pods", target.String(), "%s", strings.Join(said, "; "))
+	e := failure.New(failure.Corrupt, "check the pods", target.String(), "%s", strings.Join(texts, "; "))
 	logs := fmt.Sprintf("see its log: kubectl -n %s logs %s -c tikv --previous", target.Namespace, example)
-	if len(said)+len(r.opts.TolerateStores) == len(stores) {
+	if len(texts)+len(r.opts.TolerateStores) == len(stores) {
 		return e.WithHint("%s", logs)
 	}
 	switch v := r.canDoWithout(ctx, without); {

@@ -47,8 +47,8 @@ func (r *run) findCluster(ctx context.Context, s *phase.Scope) error {
 	case !tc.RecoveryMode:
 		reason := fmt.Sprintf("it is not in recovery mode: resolving would undo every write since backup %s",
 			r.opts.Backup)
-		if done, said := r.target.restoredBy(ctx); done != nil {
-			reason += "; " + said
+		if done, text := r.target.restoredBy(ctx); done != nil {
+			reason += "; " + text
 		}
 		return failure.New(failure.Conflict, "resolve", r.opts.Target.String(), "%s", reason).
 			WithHint("name a cluster that a restore has left in recovery mode, or restore into a new one: tisnap "+

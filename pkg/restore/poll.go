@@ -19,7 +19,7 @@ const explainInterval = 3 * time.Second
 // that has changed. It fails if the cluster was deleted.
 func (t *target) poll(ctx context.Context, s *phase.Scope, op string, done func(context.Context) (bool, error)) error {
 	target := t.opts.Target.String()
-	said, asked := "", time.Now()
+	reported, asked := "", time.Now()
 	return phase.Poll(ctx, pollInterval, op, target, func(ctx context.Context) (bool, error) {
 		ok, err := done(ctx)
 		if ok || err != nil && !failure.NotYet(err) {
@@ -32,14 +32,14 @@ func (t *target) poll(ctx context.Context, s *phase.Scope, op string, done func(
 				return false, failure.New(failure.Conflict, op, target, "the cluster was deleted").
 					WithHint("see who deleted it, and restore again")
 			}
-			if text := strings.Join(reasons, "; "); waitErr == nil && text != said {
-				if said = text; said != "" {
-					s.Note("waiting: %s", said)
+			if text := strings.Join(reasons, "; "); waitErr == nil && text != reported {
+				if reported = text; reported != "" {
+					s.Note("waiting: %s", reported)
 				}
 			}
 		}
-		if said != "" {
-			err = failure.New(failure.Unready, op, target, "%s", strings.TrimPrefix(errorText(err)+"; "+said, "; "))
+		if reported != "" {
+			err = failure.New(failure.Unready, op, target, "%s", strings.TrimPrefix(errorText(err)+"; "+reported, "; "))
 		}
 		return false, err
 	})

@@ -156,8 +156,8 @@ func TestRealOperator2_Round_EveryRowIsRight(t *testing.T) {
 			o.start(t, bed)
 			return o.tisnap(t, bed)
 		},
-		Say:  func(format string, args ...any) { fmt.Fprintf(os.Stderr, "» "+format+"\n", args...) },
-		Logf: func(format string, args ...any) { fmt.Fprintf(os.Stderr, "· "+format+"\n", args...) },
+		Progress: func(format string, args ...any) { fmt.Fprintf(os.Stderr, "» "+format+"\n", args...) },
+		Logf:     func(format string, args ...any) { fmt.Fprintf(os.Stderr, "· "+format+"\n", args...) },
 	})
 	require.NoError(t, err)
 	t.Log(r.Checks)

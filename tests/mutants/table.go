@@ -15,7 +15,7 @@ func All() []Mutant {
 
 // The design's list of what must hold at all times, as the rows name it.
 const (
-	releasedOrSaid     = "no path leaves a cluster held without saying so, with the command that releases it"
+	releasedOrReported = "no path leaves a cluster held without reporting it, with the command that releases it"
 	knownAndKept       = "no snapshot or volume exists that no journal knows; nothing attached or sealed is deleted"
 	zeroIsAnError      = "zero stores, zero volumes, zero regions is an error, never success"
 	lostAnswer         = "an answer that is lost may have happened: look it up before trying again"

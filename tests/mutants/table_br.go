@@ -29,7 +29,7 @@ func brGuards() []Mutant {
 		in("pkg/catalog/br.go", "the backupmeta of another run is deleted with a failed one", othersStay,
 			"	if held != nil && held.Run == run {\n		doc, version, err", "	if held != nil {\n		doc, version, err",
 			"TestForgetForBR_OnlyItsOwn"),
-		in("pkg/backup/pause.go", "a pause that is ended at once reports that nothing is held", releasedOrSaid,
+		in("pkg/backup/pause.go", "a pause that is ended at once reports that nothing is held", releasedOrReported,
 			"	deps.Remains.Set(phase.RemainsHold, h.Remains)\n", "",
 			"TestPause_ReportsWhatItHolds"),
 		in("pkg/restore/placement.go", "a cluster that has stores is marked recovering", othersStay,

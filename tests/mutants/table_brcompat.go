@@ -2,7 +2,7 @@ package mutants
 
 func brCommandGuards() []Mutant {
 	return []Mutant{
-		in("pkg/brcompat/parent.go", "a process whose parent has ended stays", releasedOrSaid,
+		in("pkg/brcompat/parent.go", "a process whose parent has ended stays", releasedOrReported,
 			"				if parent() != was {", "				if false {",
 			"TestWatchParent_OnlyAParentThatEndsCounts"),
 		in("pkg/catalog/br_cut.go", "an unproven cut has a backup ts, so that br would restore it", sealedIsWhole,

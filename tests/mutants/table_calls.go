@@ -36,7 +36,7 @@ func callGuards() []Mutant {
 		whole("pkg/cli/target_flags.go", "--keep-service-settings does nothing", unknownIsKept,
 			"	opts.KeepServiceSettings = f.keepServices\n", "", fits),
 		whole("pkg/restore/poll.go", "a wait does not report what it waits for", errorTable,
-			"					s.Note(\"waiting: %s\", said)\n", "", fits),
+			"					s.Note(\"waiting: %s\", reported)\n", "", fits),
 		whole("pkg/cli/gc.go", "gc --cluster deletes no cluster", knownAndKept,
 			", Clusters: f.clusters,", ",",
 			"TestAbort_RestoreThatLeftAll_IsTakenAwayByOneCommand"),

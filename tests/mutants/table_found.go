@@ -51,7 +51,7 @@ func foundGuards() []Mutant {
 		in("pkg/restore/marks.go", "regions are left alone beside a TiDB that has not ended", takenBack,
 			"	case len(pods) > 0:", "	case false:",
 			"TestLoadMarks_WhatDecides"),
-		in("pkg/resolve/freeze/freeze.go", "a pause that is under way is carried out after PD was released", releasedOrSaid,
+		in("pkg/resolve/freeze/freeze.go", "a pause that is under way is carried out after PD was released", releasedOrReported,
 			"	ctx, release := wait.Outlive(ctx, lastAnswers)", "	ctx, release := context.WithCancel(ctx)",
 			"TestThaw_PauseUnderWay_IsWaitedForAndResumed"),
 	}

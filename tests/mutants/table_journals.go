@@ -38,7 +38,7 @@ func journalGuards() []Mutant {
 		in("pkg/journal/remove.go", "the journal of a run that runs is deleted", knownAndKept,
 			"	case records[len(records)-1].Type != phase.RecordEnd:\n", "	case records[len(records)-1].Type != phase.RecordEnd && false:\n",
 			"TestRemove_RunHasNotEnded_StaysAsItIs"),
-		in("pkg/journal/backup_facts.go", "what a run could not release counts as released", releasedOrSaid,
+		in("pkg/journal/backup_facts.go", "what a run could not release counts as released", releasedOrReported,
 			"record.Step == StepRelease && !f.StillHeld || ", "record.Step == StepRelease || ",
 			"TestReadFacts_Held"),
 		in("pkg/journal/facts.go", "volumes that were handed over count as unowned", knownAndKept,

@@ -53,7 +53,7 @@ func outsideGuards() []Mutant {
 		in("pkg/ebs/volumes.go", "a token whose volume lives is called burned", lostAnswer,
 			"			if v.Snapshot == req.Snapshot && v.State.Outcome() != VolumeFailed {\n				return failure.New(", "			if false {\n				return failure.New(",
 			"TestCreateVolume_VanishedWithItsToken_BurnedThenNewToken|TestCreateVolume_AnswerLost_OneVolume"),
-		in("pkg/failure/error.go", "what is held is hidden behind another error", releasedOrSaid,
+		in("pkg/failure/error.go", "what is held is hidden behind another error", releasedOrReported,
 			"	if held(err) {\n		return Held\n	}\n", "",
 			"TestKindOf_MostSerious"),
 		in("pkg/objstore/s3.go", "an object that this very call made is taken for another's", lostAnswer,

@@ -132,7 +132,7 @@ func TestOperator_BackupOfBR_IsRestored(t *testing.T) {
 	t.Parallel()
 	b := &byBR{Operator: &operator.Operator{Dir: t.TempDir(), Program: program(t)}, stores: 3}
 	result, err := round.Run(within(t), round.Config{
-		Dir: t.TempDir(), Driver: b, Seed: 11, Nodes: 9, Stores: b.stores, Scale: 10, Volume: recordedVolume, Say: t.Logf,
+		Dir: t.TempDir(), Driver: b, Seed: 11, Nodes: 9, Stores: b.stores, Scale: 10, Volume: recordedVolume, Progress: t.Logf,
 	})
 	require.NoError(t, err)
 	require.Positive(t, result.Rows)

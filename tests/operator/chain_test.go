@@ -39,7 +39,7 @@ func TestOperator_WholeChain_EveryRowIsBack(t *testing.T) {
 	t.Parallel()
 	c := &chain{Operator: &operator.Operator{Dir: t.TempDir(), Program: program(t)}, stores: 3}
 	result, err := round.Run(within(t), round.Config{
-		Dir: t.TempDir(), Driver: c, Seed: 12, Nodes: 9, Stores: c.stores, Scale: 10, Volume: recordedVolume, Say: t.Logf,
+		Dir: t.TempDir(), Driver: c, Seed: 12, Nodes: 9, Stores: c.stores, Scale: 10, Volume: recordedVolume, Progress: t.Logf,
 	})
 	require.NoError(t, err)
 	require.Positive(t, result.Rows)

@@ -79,7 +79,7 @@ func TestOperator_OptionsOfTheCRs_AreWhatEC2Makes(t *testing.T) {
 				Dir: t.TempDir(), Program: program(t), BackupOptions: c.backup, RestoreOptions: c.restore,
 			}}}
 			result, err := round.Run(within(t), round.Config{
-				Dir: t.TempDir(), Driver: o, Seed: 13, Accounts: 500, Regions: 9, Nodes: 9, Stores: o.stores, Scale: 10, Volume: c.volume, Say: t.Logf,
+				Dir: t.TempDir(), Driver: o, Seed: 13, Accounts: 500, Regions: 9, Nodes: 9, Stores: o.stores, Scale: 10, Volume: c.volume, Progress: t.Logf,
 				Rules: func(r *ebstest.Rules) { r.FastRestore.PerTiB, r.FastRestore.Aged = time.Minute, time.Hour }, // it is waited for in real time
 			})
 			require.NoError(t, err)

@@ -119,7 +119,7 @@ func (o *Operator) addInstance(k coreKind, g object, revision string, live []obj
 		m.SetAnnotations(map[string]string{foundersAnnotation: fmt.Sprint(replicas)})
 	}
 	if _, err := o.store.create(resourceNamed(k.instances), m.Object, false); err != nil {
-		o.say(fmt.Sprintf("cannot create an instance of %s %s: %s", k.group, meta(g).GetName(), err))
+		o.log(fmt.Sprintf("cannot create an instance of %s %s: %s", k.group, meta(g).GetName(), err))
 	}
 	return m.Object
 }
@@ -167,7 +167,7 @@ func (o *Operator) updateOne(k coreKind, g object, revision string, live []objec
 		}
 		spec, labels := o.instanceOfGroup(k, g, revision)
 		if was := nestedText(in, "spec", "subdomain"); spec["subdomain"] != was {
-			o.say(fmt.Sprintf("cannot update %s %s from subdomain %s to %s: field is immutable", k.instance, meta(in).GetName(), was, spec["subdomain"]))
+			o.log(fmt.Sprintf("cannot update %s %s from subdomain %s to %s: field is immutable", k.instance, meta(in).GetName(), was, spec["subdomain"]))
 			return
 		}
 		o.change(k.instances, in, func(m *unstructured.Unstructured) {

@@ -59,7 +59,7 @@ func (o *Operator) runStores(ctx context.Context, c *clusterState, cl coreCluste
 		in := newInstance(k, obj)
 		spec, err := in.store(cl)
 		if err != nil {
-			o.say(fmt.Sprintf("TiKV %s: %s", in.m.GetName(), err))
+			o.log(fmt.Sprintf("TiKV %s: %s", in.m.GetName(), err))
 			continue
 		}
 		if pod, exists, ended := o.current(ctx, c, cl.name, in.pod); exists && ended {
@@ -117,7 +117,7 @@ func (in instance) image() string {
 func (o *Operator) reconcileInstance(ctx context.Context, c *clusterState, cl coreCluster, k coreKind, obj object) {
 	in := newInstance(k, obj)
 	if metav1.GetControllerOf(in.m) == nil {
-		o.say(fmt.Sprintf("Observed a panic: invalid memory address or nil pointer dereference: %s %s", k.instance, in.m.GetName()))
+		o.log(fmt.Sprintf("Observed a panic: invalid memory address or nil pointer dereference: %s %s", k.instance, in.m.GetName()))
 		return
 	}
 	registered := nestedText(obj, "status", "id") != ""

@@ -25,7 +25,7 @@ func (o *Operator) runMember(ctx context.Context, c *clusterState, cl coreCluste
 	}
 	spec, err := in.store(cl)
 	if err != nil {
-		o.say(fmt.Sprintf("%s %s: %s", in.instance, in.m.GetName(), err))
+		o.log(fmt.Sprintf("%s %s: %s", in.instance, in.m.GetName(), err))
 		return
 	}
 	p := c.members[in.pod]

@@ -118,12 +118,12 @@ func (o *Operator) change(res string, obj object, f func(*unstructured.Unstructu
 	}
 }
 
-// say logs a line, once.
-func (o *Operator) say(line string) {
-	if o.said[line] {
+// log logs a line, once.
+func (o *Operator) log(line string) {
+	if o.logged[line] {
 		return
 	}
-	o.said[line] = true
+	o.logged[line] = true
 	if o.cfg.Logf != nil {
 		o.cfg.Logf("%s", line)
 	}

@@ -41,14 +41,14 @@ func (o *Operator) reconcileClaim(ctx context.Context, cl coreCluster, in instan
 	case wants.Cmp(has) == 0 && class == t.class:
 		return
 	case wants.Cmp(has) < 0:
-		o.say(fmt.Sprintf("volume modification is not allowed: %s: can't shrunk size from %s to %s", pvc.Name, &has, &wants))
+		o.log(fmt.Sprintf("volume modification is not allowed: %s: can't shrunk size from %s to %s", pvc.Name, &has, &wants))
 		return
 	case provisioner != ebsDriver:
-		o.say(fmt.Sprintf("volume modification is not allowed: %s: no cloud volume modifier for storage class provisioner %s", pvc.Name, provisioner))
+		o.log(fmt.Sprintf("volume modification is not allowed: %s: no cloud volume modifier for storage class provisioner %s", pvc.Name, provisioner))
 		return
 	}
 	if err := o.disks.Modify(ctx, cluster.VolumeID(pv.Spec.CSI.VolumeHandle), t.sizeGiB, t.class); err != nil {
-		o.say(fmt.Sprintf("cannot modify the volume of claim %s: %s", pvc.Name, err))
+		o.log(fmt.Sprintf("cannot modify the volume of claim %s: %s", pvc.Name, err))
 		return
 	}
 	modify(o.store, volumes, "", pv.Name, func(v *corev1.PersistentVolume) { v.Spec.Capacity = storage(t.sizeGiB) })

@@ -49,7 +49,7 @@ type Operator struct {
 	clusters map[cluster.Name]*clusterState
 	unbound  map[types.UID]postponed // claims that the binder comes back to
 	attached map[cluster.VolumeID]attachment
-	said     map[string]bool // what has been logged
+	logged   map[string]bool // what has been logged
 	due      time.Time       // when the last step found something to do later; zero for nothing
 	volumeMu sync.Mutex      // attached is also written by jobs
 }
@@ -96,7 +96,7 @@ func NewOperator(objects *Objects, runtime Runtime, disks Disks, cfg OperatorCon
 		clusters: map[cluster.Name]*clusterState{},
 		unbound:  map[types.UID]postponed{},
 		attached: map[cluster.VolumeID]attachment{},
-		said:     map[string]bool{},
+		logged:   map[string]bool{},
 	}
 }
 

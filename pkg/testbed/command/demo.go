@@ -119,7 +119,7 @@ func demo(ctx context.Context, cmd *cobra.Command, kubernetes string, cfg round.
 	defer func() { _ = os.RemoveAll(dir) }() // a kubeconfig of servers that are gone
 	out := cmd.OutOrStdout()
 	cfg.Dir = dir
-	cfg.Say = func(format string, args ...any) { fmt.Fprintf(out, "» "+format+"\n", args...) }
+	cfg.Progress = func(format string, args ...any) { fmt.Fprintf(out, "» "+format+"\n", args...) }
 	fmt.Fprintf(out, "» testbed: EC2, S3, %s with TiDB Operator %d.x, PD and TiKV on loopback (seed %d)\n",
 		kubernetes, cfg.Operator, cfg.Seed)
 	start := time.Now()

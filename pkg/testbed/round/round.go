@@ -69,8 +69,8 @@ type Config struct {
 	PD pdtest.Config
 	// Timeout bounds each wait of the restore; 0 is 1 min.
 	Timeout time.Duration
-	// Say shows a person what happens; nil shows nothing.
-	Say func(format string, args ...any)
+	// Progress receives one line about each thing that happens; nil drops it.
+	Progress func(format string, args ...any)
 	// Logf takes the testbed's own log; nil drops it.
 	Logf func(format string, args ...any)
 }
@@ -130,8 +130,8 @@ func (c *Config) defaults() {
 	if c.Timeout == 0 {
 		c.Timeout = time.Minute
 	}
-	if c.Say == nil {
-		c.Say = func(string, ...any) {}
+	if c.Progress == nil {
+		c.Progress = func(string, ...any) {}
 	}
 }
 
@@ -228,7 +228,7 @@ func (s *state) start(ctx context.Context) error {
 	if err := s.load.Load(ctx); err != nil {
 		return fmt.Errorf("load accounts: %w", err)
 	}
-	s.cfg.Say("cluster %s: %d stores with 2 volumes each, %d accounts in %d regions, loaded in %s",
+	s.cfg.Progress("cluster %s: %d stores with 2 volumes each, %d accounts in %d regions, loaded in %s",
 		source, s.cfg.Stores, s.cfg.Accounts, len(c.Stores()[0].Peers()), time.Since(begin).Round(time.Millisecond))
 	db, err := s.load.Cluster(ctx)
 	if err != nil {
@@ -283,7 +283,7 @@ func (s *state) backup(ctx context.Context) error {
 	if s.copy, err = s.load.CopyAt(ctx, s.result.BackupTS); err != nil {
 		return fmt.Errorf("copy rows of the live cluster: %w", err)
 	}
-	s.cfg.Say("%d transfers were committed, %d of them while the backup ran; %d rows copied from the live cluster at ts %s",
+	s.cfg.Progress("%d transfers were committed, %d of them while the backup ran; %d rows copied from the live cluster at ts %s",
 		s.result.Commits, s.result.During, len(s.copy.Rows), s.result.BackupTS)
 	return nil
 }
@@ -296,7 +296,7 @@ func (s *state) destroy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.cfg.Say("cluster %s and its %d volumes are deleted", source, n)
+	s.cfg.Progress("cluster %s and its %d volumes are deleted", source, n)
 	if s.cfg.BeforeRestore != nil {
 		s.cfg.BeforeRestore(s.bed)
 	}
