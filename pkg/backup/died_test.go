@@ -159,6 +159,6 @@ func TestRun_DiesInTheUndoOfASeal_HoldsNothingForTheSameBackup(t *testing.T) {
 	_, err = r.run(t.Context(), t, o)
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "may already be sealed, so its id cannot be reused")
-	require.False(t, asked, "snapshots were taken that nobody can seal")
+	require.False(t, asked, "snapshots were taken that cannot be sealed")
 	r.requireUndone(t, o)
 }

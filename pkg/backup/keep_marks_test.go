@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// A process that dies between the proof of its cut and the manifest has read marks that nobody can read again.
+// A process that dies between the proof of its cut and the manifest has read marks that cannot be read again.
 func TestRun_DiesBeforeItsManifest_NextProcessHasItsMarks(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

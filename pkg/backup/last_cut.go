@@ -13,7 +13,7 @@ import (
 )
 
 // lastCut is when another run of the cluster last dealt with EC2's set of snapshots, by its journal, if that was after
-// since; else zero. EC2 counts a snapshot that was deleted, and shows it to nobody.
+// since; else zero. EC2 counts a snapshot that was deleted, and does not show it any more.
 func lastCut(
 	ctx context.Context, store objstore.Store, name cluster.Name, self cluster.RunID, since time.Time,
 ) (time.Time, error) {

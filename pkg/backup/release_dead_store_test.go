@@ -29,8 +29,8 @@ func (r *rig) heldAt(t *testing.T, run cluster.RunID, ago time.Duration, then ..
 	}
 }
 
-// A store that is dead for good must not keep `tisnap release` from its end once the journals say that all has run out
-// there, and only then.
+// A store that is dead for good must not keep `tisnap release` from its end once the journals prove that all has
+// expired there, and only then.
 func TestRelease_StoreDeadForGood_IsHeldUntilTheJournalsProveItExpired(t *testing.T) {
 	t.Parallel()
 	leases := phase.Record{Type: phase.RecordIntent, Step: journal.StepHold, Name: journal.IntentLeases, Data: json.RawMessage(`{"leaseSeconds":30,"maxHoldSeconds":120}`)}
@@ -52,7 +52,7 @@ func TestRelease_StoreDeadForGood_IsHeldUntilTheJournalsProveItExpired(t *testin
 			t.Helper()
 			r.heldAt(t, "a", 0, leases, phase.Record{Type: phase.RecordUndone, Step: journal.StepHold})
 		}},
-		"nobody held it": {died: func(t *testing.T, r *rig) {
+		"no run held it": {died: func(t *testing.T, r *rig) {
 			t.Helper()
 			r.heldAt(t, "old", 48*time.Hour, leases, phase.Record{Type: phase.RecordDone, Step: journal.StepRelease})
 		}},

@@ -14,7 +14,7 @@ import (
 type sets struct {
 	mu        sync.Mutex
 	byStore   map[cluster.StoreID][]ebs.Snapshot
-	ambiguous map[cluster.StoreID]ebs.CutRequest // nobody knows whether EC2 carried it out
+	ambiguous map[cluster.StoreID]ebs.CutRequest // EC2 may have carried it out
 	asked     time.Time                          // when the last ambiguous request ended
 	begun     map[cluster.StoreID]time.Time      // when a set was asked for
 	ended     map[cluster.StoreID]time.Time      // when it was answered, or found

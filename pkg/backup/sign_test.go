@@ -24,7 +24,7 @@ func TestRun_SignKey_SealsWithASignature(t *testing.T) {
 	require.Len(t, m.Snapshots, 6)
 }
 
-// A run that began with a key is not continued without it: it would end with a backup that nobody signed.
+// A run that began with a key is not continued without it: it would end with an unsigned backup.
 func TestRequest_SignKey_IsPartOfIt(t *testing.T) {
 	t.Parallel()
 	about := func(o backup.Options) *journal.About {

@@ -218,7 +218,7 @@ func (h *halfSeen) EarlyAppliers(ctx context.Context, address string) (int, erro
 	return h.EarlyApplier.EarlyAppliers(ctx, address)
 }
 
-// The store says to the backup that its limit is 0; that it was before the cut nobody knows.
+// The store reports to the backup that its limit is 0; whether it was so before the cut is unknown.
 func TestBackup_UnderAPause_StoreThatThePauseCouldNotRead_IsUnproven(t *testing.T) {
 	t.Parallel()
 	r := newEarlyRig(t)

@@ -9,7 +9,7 @@ import (
 // parentPoll is how often a process checks that its parent is alive.
 const parentPoll = time.Second
 
-// watchParent returns a channel that it closes when the parent process has exited: nobody reads this process's output
+// watchParent returns a channel that it closes when the parent process has exited: no one reads this process's output
 // any more, or would stop it. It polls, because the kernel's notification (PR_SET_PDEATHSIG) is about the parent
 // thread, which in a Go program may end at any time. If the parent is the pod's first process, or not visible, the
 // channel stays open. ctx ends the watch.

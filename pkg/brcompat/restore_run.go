@@ -13,7 +13,7 @@ import (
 )
 
 // aliveWait is how long a restore waits for another live restore's lock: when a Job is recreated, the first one's pod
-// may still be undoing its work, and nobody is there to retry.
+// may still be undoing its work, and no retry follows.
 const aliveWait = 3 * time.Minute
 
 // restoreWait bounds each of a restore's waits for other systems; br has no flag for it.

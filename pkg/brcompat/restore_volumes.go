@@ -46,7 +46,7 @@ func (a *app) restoreVolumes(ctx context.Context, f restoreFlags) error {
 	}
 	err = a.carryOut(ctx, r, f.ProgressFile, weights, restore.Prepare)
 	if err != nil && written {
-		_ = os.Remove(f.OutputFile) // the run's error counts; nobody reads the file after a failure
+		_ = os.Remove(f.OutputFile) // the run's error counts; the file is not read after a failure
 	}
 	return err
 }

@@ -56,7 +56,7 @@ func (c Catalog) UnlockForBR(ctx context.Context, run cluster.RunID) error {
 	return failure.Annotate(err, "unlock prefix", c.Store.URL())
 }
 
-// HolderForBR returns who locked the prefix with LockForBR; nil if nobody did, or br itself, whose lock is plain text.
+// HolderForBR returns who locked the prefix with LockForBR; nil if no run did, or br itself, whose lock is plain text.
 func (c Catalog) HolderForBR(ctx context.Context) (*Claim, error) {
 	held, _, err := c.holderForBR(ctx)
 	return held, err
@@ -113,7 +113,7 @@ func (c Catalog) ForgetForBR(ctx context.Context, id cluster.BackupID, run clust
 		}
 		// until its snapshots are deleted; otherwise only gc would find those of a run killed now
 		_ = c.putCut(ctx, doc)
-		// the run has the prefix, so nobody else wrote it
+		// the run has the prefix, so no other run wrote it
 		return c.Store.DeleteVersion(ctx, manifest.BRBackupMeta, version)
 	}
 	return c.removeMeta(ctx, id)

@@ -136,7 +136,7 @@ func (c Catalog) refuse(ctx context.Context, id cluster.BackupID, markers []stri
 	return nil
 }
 
-// taken names the remedy: a backup that is not sealed may be of a dead run, and in nobody's way but its name's.
+// taken names the remedy: a backup that is not sealed may be of a dead run, and then only its name is in the way.
 func (c Catalog) taken(ctx context.Context, id cluster.BackupID) error {
 	err := failure.New(failure.Conflict, "claim backup", string(id), "a backup of this name exists in %s",
 		c.Store.URL())

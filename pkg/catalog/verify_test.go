@@ -44,7 +44,7 @@ func TestLoad_VerifyKey_TakesOnlyWhatItSigned(t *testing.T) {
 	}
 }
 
-// A seal by another key, or by nobody, in the place of the run's own is no success.
+// A seal by another key, or an unsigned one, in the place of the run's own is no success.
 func TestSeal_SignKeyAndSealedAlready_FitsOnlyIfItSigned(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -122,7 +122,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 func Outline() []phase.Outline { return phase.Outlines(newRun(Deps{}, Options{}).steps()) }
 
 // steps is the runbook. What an earlier process did is checked again, as gc may have deleted it since. Nothing is
-// undone: the same command resumes a copy, and gc deletes one that nobody wants.
+// undone: the same command resumes a copy, and gc deletes one that is abandoned.
 func (r *run) steps() []phase.Step {
 	return []phase.Step{
 		r.preflightStep(),

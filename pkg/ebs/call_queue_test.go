@@ -37,7 +37,7 @@ func (b *bucket) take() bool {
 	return true
 }
 
-// drive sends so many calls through the queue, all at once, until each is granted, and says how long it took.
+// drive sends so many calls through the queue, all at once, until each is granted, and returns how long it took.
 func drive(t *testing.T, q *callQueue, b *bucket, calls int) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -168,7 +168,7 @@ func TestLane_DeadlineTooShortForItsPlace_FailsAtOnce(t *testing.T) {
 		require.Zero(t, time.Since(start))
 		cancel()
 		synctest.Wait()
-		require.Empty(t, q.waiting, "places that nobody holds")
+		require.Empty(t, q.waiting, "places that no call holds")
 	})
 }
 

@@ -25,7 +25,7 @@ func TestOpen_NoRegion_Usage(t *testing.T) {
 
 func TestOpen_UnknownProfile_Usage(t *testing.T) {
 	t.Parallel()
-	_, err := ebs.Open(t.Context(), ebs.Config{Region: "us-west-2", Profile: "nobody"})
+	_, err := ebs.Open(t.Context(), ebs.Config{Region: "us-west-2", Profile: "absent"})
 	require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
 }
 

@@ -45,9 +45,9 @@ type LockRequest struct {
 type Locker interface {
 	// LockSnapshot locks a snapshot until at least the given time, and returns the lock that holds afterwards. It only
 	// ever strengthens a lock: one that has the mode and lasts long enough stays as it is, one that would get weaker or
-	// shorter is a Conflict and stays. It is idempotent. A lock in compliance mode can be undone by nobody, AWS
-	// included. Kinds: Conflict, Denied, Limited, NotFound, Unready (the snapshot is in error, or pending and locked by
-	// days), Usage, Unknown.
+	// shorter is a Conflict and stays. It is idempotent. A lock in compliance mode cannot be undone by anyone,
+	// AWS included. Kinds: Conflict, Denied, Limited, NotFound, Unready (the snapshot is in error, or pending and
+	// locked by days), Usage, Unknown.
 	LockSnapshot(ctx context.Context, req LockRequest) (SnapshotLock, error)
 	// UnlockSnapshot removes a lock in governance mode, or one that is cooling off. A snapshot without a lock, or that
 	// does not exist, succeeds; a lock in compliance mode is a Conflict.

@@ -142,7 +142,7 @@ var codes = map[string]class{
 	"RequestTimeout":     {failure.Unknown, ambiguous, ""},
 }
 
-// notPermitted is the code for what the state of a resource does not allow, or the account to nobody.
+// notPermitted is the code for what the state of a resource does not allow, or the account to no one.
 const notPermitted = "OperationNotPermitted"
 
 // dryRunAllowed is how EC2 says that a dry run would have been allowed.

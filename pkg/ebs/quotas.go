@@ -66,7 +66,7 @@ func (c *Client) Quotas(ctx context.Context) (AccountQuotas, error) {
 	return out, nil
 }
 
-// add takes one quota over. What nobody here needs is left out.
+// add takes one quota over. What is not needed here is left out.
 func (q *AccountQuotas) add(code, name string, value *float64) {
 	if value == nil || *value < 0 {
 		return

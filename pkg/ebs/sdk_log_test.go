@@ -15,7 +15,7 @@ import (
 )
 
 // TestSDKWarnings_GoToTheLog answers with a body that breaks off behind the document, of which the SDK warns:
-// on stderr, between the lines of --progress json, if nobody gives it a log.
+// on stderr, between the lines of --progress json, if it gets no log.
 func TestSDKWarnings_GoToTheLog(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")

@@ -26,7 +26,7 @@ const (
 type scope uint8
 
 const (
-	nobody   scope = iota
+	noRate   scope = iota
 	snapshot       // that of the call
 	account        // all snapshots
 )
@@ -54,42 +54,42 @@ var codes = map[string]class{
 	"ThrottlingException":                                    {failure.Limited, throttled, account, ""},
 	"ConcurrentLimitExceededException":                       {failure.Limited, throttled, account, ""},
 	"ServiceQuotaExceededException": {
-		failure.Limited, never, nobody, "raise the quota in Service Quotas, or free some of it",
+		failure.Limited, never, noRate, "raise the quota in Service Quotas, or free some of it",
 	},
 	"ServiceQuotaExceededException/DEPENDENCY_SERVICE_QUOTA_EXCEEDED": {
-		failure.Limited, never, nobody, "raise the quota of KMS in Service Quotas",
+		failure.Limited, never, noRate, "raise the quota of KMS in Service Quotas",
 	},
 
-	"ConflictException": {failure.Conflict, never, nobody, "use a new client token"},
+	"ConflictException": {failure.Conflict, never, noRate, "use a new client token"},
 
-	"ResourceNotFoundException":                               {failure.NotFound, never, nobody, ""},
-	"ResourceNotFoundException/SNAPSHOT_NOT_FOUND":            {failure.NotFound, never, nobody, ""},
-	"ResourceNotFoundException/GRANT_NOT_FOUND":               {failure.NotFound, never, nobody, hintKey},
-	"ResourceNotFoundException/DEPENDENCY_RESOURCE_NOT_FOUND": {failure.NotFound, never, nobody, hintKey},
-	"ResourceNotFoundException/IMAGE_NOT_FOUND":               {failure.NotFound, never, nobody, ""},
+	"ResourceNotFoundException":                               {failure.NotFound, never, noRate, ""},
+	"ResourceNotFoundException/SNAPSHOT_NOT_FOUND":            {failure.NotFound, never, noRate, ""},
+	"ResourceNotFoundException/GRANT_NOT_FOUND":               {failure.NotFound, never, noRate, hintKey},
+	"ResourceNotFoundException/DEPENDENCY_RESOURCE_NOT_FOUND": {failure.NotFound, never, noRate, hintKey},
+	"ResourceNotFoundException/IMAGE_NOT_FOUND":               {failure.NotFound, never, noRate, ""},
 
-	"ValidationException":                            {failure.Usage, never, nobody, ""},
-	"ValidationException/INVALID_CUSTOMER_KEY":       {failure.Usage, never, nobody, hintKey},
-	"ValidationException/INVALID_GRANT_TOKEN":        {failure.Usage, never, nobody, hintKey},
-	"ValidationException/INVALID_DEPENDENCY_REQUEST": {failure.Usage, never, nobody, hintKey},
+	"ValidationException":                            {failure.Usage, never, noRate, ""},
+	"ValidationException/INVALID_CUSTOMER_KEY":       {failure.Usage, never, noRate, hintKey},
+	"ValidationException/INVALID_GRANT_TOKEN":        {failure.Usage, never, noRate, hintKey},
+	"ValidationException/INVALID_DEPENDENCY_REQUEST": {failure.Usage, never, noRate, hintKey},
 	"ValidationException/UNRELATED_SNAPSHOTS": {
-		failure.Usage, never, nobody, "read all blocks: the snapshots are not of one volume",
+		failure.Usage, never, noRate, "read all blocks: the snapshots are not of one volume",
 	},
 	"ValidationException/CONFLICTING_BLOCK_UPDATE": {
-		failure.Conflict, never, nobody, "end the other process that writes this snapshot",
+		failure.Conflict, never, noRate, "end the other process that writes this snapshot",
 	},
-	"ValidationException/WRITE_REQUEST_TIMEOUT": {failure.Unknown, ambiguous, nobody, ""},
+	"ValidationException/WRITE_REQUEST_TIMEOUT": {failure.Unknown, ambiguous, noRate, ""},
 
-	"AccessDeniedException":                          {failure.Denied, never, nobody, ""},
-	"AccessDeniedException/DEPENDENCY_ACCESS_DENIED": {failure.Denied, never, nobody, hintKey},
-	"ExpiredTokenException":                          {failure.Denied, never, nobody, hintCredentials},
-	"InvalidSignatureException":                      {failure.Denied, never, nobody, hintCredentials},
-	"UnrecognizedClientException":                    {failure.Denied, never, nobody, hintCredentials},
-	"MissingAuthenticationTokenException":            {failure.Denied, never, nobody, hintCredentials},
+	"AccessDeniedException":                          {failure.Denied, never, noRate, ""},
+	"AccessDeniedException/DEPENDENCY_ACCESS_DENIED": {failure.Denied, never, noRate, hintKey},
+	"ExpiredTokenException":                          {failure.Denied, never, noRate, hintCredentials},
+	"InvalidSignatureException":                      {failure.Denied, never, noRate, hintCredentials},
+	"UnrecognizedClientException":                    {failure.Denied, never, noRate, hintCredentials},
+	"MissingAuthenticationTokenException":            {failure.Denied, never, noRate, hintCredentials},
 
-	"InternalServerException": {failure.Unknown, ambiguous, nobody, ""},
-	"InternalFailure":         {failure.Unknown, ambiguous, nobody, ""},
-	"ServiceUnavailable":      {failure.Unknown, ambiguous, nobody, ""},
+	"InternalServerException": {failure.Unknown, ambiguous, noRate, ""},
+	"InternalFailure":         {failure.Unknown, ambiguous, noRate, ""},
+	"ServiceUnavailable":      {failure.Unknown, ambiguous, noRate, ""},
 }
 
 var (

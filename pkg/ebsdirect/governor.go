@@ -124,14 +124,14 @@ func (g *governor) answered(q queue, own *lane, passed, sent time.Time, slow sco
 	defer g.mu.Unlock()
 	now := g.clock.Now()
 	g.counts[q]++
-	if slow != nobody {
+	if slow != noRate {
 		g.slowed++
 	}
 	all := g.accounts[q].limiter
 	switch {
 	case slow == snapshot && own != nil:
 		own.limiter.throttled(now, passed)
-	case slow != nobody:
+	case slow != noRate:
 		all.throttled(now, sent)
 	default:
 		all.answered(now)

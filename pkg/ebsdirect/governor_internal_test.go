@@ -58,7 +58,7 @@ func (s *service) take(id cluster.SnapshotID) scope {
 	s.tokens[id]--
 	s.tokens[""]--
 	s.done[id]++
-	return nobody
+	return noRate
 }
 
 // run makes each snapshot's 128 callers call for d, and returns the answers a second by snapshot.
@@ -189,9 +189,9 @@ func TestEnter_ContextEnds_PlaceIsFree(t *testing.T) {
 	cancel()
 	_, err = g.enter(ctx, reads, "a")
 	require.ErrorIs(t, err, context.Canceled)
-	done(nobody)
+	done(noRate)
 	done, err = g.enter(t.Context(), reads, "a")
 	require.NoError(t, err)
-	done(nobody)
+	done(noRate)
 	require.Zero(t, g.inFlight.inside)
 }

@@ -94,7 +94,7 @@ func latest(a, b time.Time) time.Time {
 // lane lets calls pass one after the other, each at the limiter's time. A call that waits holds the turn, so that a
 // rate that is lowered holds for all calls behind it.
 type lane struct {
-	turn    chan struct{} // has one element while nobody waits at the limiter
+	turn    chan struct{} // has one element while no call waits at the limiter
 	limiter *limiter
 }
 

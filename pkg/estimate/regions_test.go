@@ -32,7 +32,7 @@ func dataPhase(t *testing.T, in estimate.Input, fit *estimate.Fit) estimate.Phas
 	return estimate.Phase{}
 }
 
-// restores are past ones with these shares of regions that were not flashed back; each took what took says.
+// restores are past ones with these shares of regions that were not flashed back; each took the time in took.
 func restores(took func(unchanged float64) float64, shares ...float64) *estimate.Fit {
 	var samples []estimate.Sample
 	for _, u := range shares {
@@ -62,7 +62,7 @@ func TestMeasured_DataPhase_ByWhatIsFlashedBack(t *testing.T) {
 func TestOf_Marks_WithoutPastRestores_RangeIsFromAllSavedToNothing(t *testing.T) {
 	t.Parallel()
 	p := dataPhase(t, marked(0.98), nil)
-	require.InDelta(t, 786, p.Seconds, 0.01, "nobody knows how many regions are written to: the time is that of all")
+	require.InDelta(t, 786, p.Seconds, 0.01, "the number of regions written to is unknown: the time is that of all")
 	require.InDelta(t, 0.7*byPart(0.98), p.Low, 0.01)
 	require.InDelta(t, 1.4*786, p.High, 0.01)
 	require.Equal(t, "98% of the regions have marks: resolve data takes 47s if nothing was written to these since, 13m06s if all regions are flashed back, "+

@@ -24,7 +24,7 @@ func TestMetrics_ClusterHeld_UntilALaterRunOrRelease(t *testing.T) {
 		acquired, released time.Time
 		held               string
 	}{
-		"nobody came":             {acquired: ended.Add(-time.Minute), held: "1"},
+		"no later run":            {acquired: ended.Add(-time.Minute), held: "1"},
 		"released since":          {acquired: ended.Add(-time.Minute), released: ended.Add(time.Minute), held: "0"},
 		"released before it":      {acquired: ended.Add(-time.Minute), released: ended.Add(-time.Hour), held: "1"},
 		"another run has been by": {acquired: ended.Add(time.Minute), held: "0"},

@@ -13,7 +13,7 @@ import (
 
 func TestCheck_AsksTheContext(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, fenced.Check(t.Context()), "there is nobody to ask")
+	require.NoError(t, fenced.Check(t.Context()), "there is no fence to ask")
 	require.NoError(t, fenced.Check(fenced.With(t.Context(), nil)))
 	lost := errors.New("the lock is another run's")
 	var reason error

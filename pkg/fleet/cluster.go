@@ -140,8 +140,8 @@ func (c *Cluster) Failures() (failed []*history.Run) {
 	return failed
 }
 
-// Held reports whether the cluster is held at that time, by the storage: by a run without an end whose journal says so,
-// or by one that ended without releasing it and that nobody came after.
+// Held reports whether the cluster is held at that time, by the storage: by a run without an end whose journal has the
+// hold, or by one that ended without releasing it and without a run or release after it.
 func (c *Cluster) Held(now time.Time) bool {
 	if c.Lock != nil && !c.Lock.Record.Released && c.Lock.holds() {
 		return true

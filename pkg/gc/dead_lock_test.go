@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// A killed run's lock is alive for minutes by its expiry; gc finds out within one that nobody renews it.
+// A killed run's lock is alive for minutes by its expiry; gc finds out within one that it is not renewed.
 func TestCollect_LockOfAKilledRun_IsDeadAfterAMinuteOfWatching(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -161,23 +161,23 @@ func TestVolume_EachDoubt_KeepsIt(t *testing.T) {
 		change func(*decider, *ebs.Volume)
 		want   Action
 	}{
-		"its run died":             {func(*decider, *ebs.Volume) {}, ActionDelete},
-		"in error":                 {func(_ *decider, v *ebs.Volume) { v.State = ebs.VolumeError }, ActionDelete},
-		"attached":                 {func(_ *decider, v *ebs.Volume) { v.Instance = "i-1" }, ActionInUse},
-		"in use":                   {func(_ *decider, v *ebs.Volume) { v.State = ebs.VolumeInUse }, ActionInUse},
-		"the lock is alive":        {func(j *decider, _ *ebs.Volume) { j.locks[prod] = lockOf("v", now.Add(time.Minute)) }, ActionInUse},
-		"too young":                {func(j *decider, _ *ebs.Volume) { j.runs["v"].Last = now }, ActionKeep},
-		"its cluster served":       {func(j *decider, _ *ebs.Volume) { j.runs["v"].Served = true }, ActionKeep},
-		"its restore succeeded":    {func(j *decider, _ *ebs.Volume) { j.runs["v"].Ended = true }, ActionKeep},
-		"keep on failure":          {func(j *decider, _ *ebs.Volume) { j.runs["v"].Keep = true }, ActionKeep},
-		"keep on failure, --kept":  {func(j *decider, _ *ebs.Volume) { j.runs["v"].Keep, j.kept = true, true }, ActionDelete},
-		"a PV names it":            {func(j *decider, _ *ebs.Volume) { j.handles["vol-1"] = "pv" }, ActionKeep},
-		"PVs are unknown":          {func(j *decider, _ *ebs.Volume) { j.noHandles = errors.New("no kubeconfig") }, ActionKeep},
-		"bound elsewhere":          {func(j *decider, _ *ebs.Volume) { j.kubernetesUID = "uid-2" }, ActionKeep}, // the URL is the same
-		"bound by another URL":     {func(j *decider, _ *ebs.Volume) { j.kubernetes = "https://alias" }, ActionDelete},
-		"bound nobody knows where": {func(j *decider, _ *ebs.Volume) { j.runs["v"].KubernetesUID = "" }, ActionKeep}, // an old journal
-		"never bound":              {func(j *decider, _ *ebs.Volume) { j.kubernetesUID, j.runs["v"].Bound = "uid-2", false }, ActionDelete},
-		"a resolve finished it":    {func(j *decider, _ *ebs.Volume) { j.resolved() }, ActionKeep},
+		"its run died":              {func(*decider, *ebs.Volume) {}, ActionDelete},
+		"in error":                  {func(_ *decider, v *ebs.Volume) { v.State = ebs.VolumeError }, ActionDelete},
+		"attached":                  {func(_ *decider, v *ebs.Volume) { v.Instance = "i-1" }, ActionInUse},
+		"in use":                    {func(_ *decider, v *ebs.Volume) { v.State = ebs.VolumeInUse }, ActionInUse},
+		"the lock is alive":         {func(j *decider, _ *ebs.Volume) { j.locks[prod] = lockOf("v", now.Add(time.Minute)) }, ActionInUse},
+		"too young":                 {func(j *decider, _ *ebs.Volume) { j.runs["v"].Last = now }, ActionKeep},
+		"its cluster served":        {func(j *decider, _ *ebs.Volume) { j.runs["v"].Served = true }, ActionKeep},
+		"its restore succeeded":     {func(j *decider, _ *ebs.Volume) { j.runs["v"].Ended = true }, ActionKeep},
+		"keep on failure":           {func(j *decider, _ *ebs.Volume) { j.runs["v"].Keep = true }, ActionKeep},
+		"keep on failure, --kept":   {func(j *decider, _ *ebs.Volume) { j.runs["v"].Keep, j.kept = true, true }, ActionDelete},
+		"a PV names it":             {func(j *decider, _ *ebs.Volume) { j.handles["vol-1"] = "pv" }, ActionKeep},
+		"PVs are unknown":           {func(j *decider, _ *ebs.Volume) { j.noHandles = errors.New("no kubeconfig") }, ActionKeep},
+		"bound elsewhere":           {func(j *decider, _ *ebs.Volume) { j.kubernetesUID = "uid-2" }, ActionKeep}, // the URL is the same
+		"bound by another URL":      {func(j *decider, _ *ebs.Volume) { j.kubernetes = "https://alias" }, ActionDelete},
+		"bound at an unknown place": {func(j *decider, _ *ebs.Volume) { j.runs["v"].KubernetesUID = "" }, ActionKeep}, // an old journal
+		"never bound":               {func(j *decider, _ *ebs.Volume) { j.kubernetesUID, j.runs["v"].Bound = "uid-2", false }, ActionDelete},
+		"a resolve finished it":     {func(j *decider, _ *ebs.Volume) { j.resolved() }, ActionKeep},
 		"a resolve has it": {func(j *decider, _ *ebs.Volume) {
 			j.resolved()
 			j.locks[prod] = lockOf("s", now.Add(time.Minute))

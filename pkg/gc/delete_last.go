@@ -14,7 +14,7 @@ import (
 
 // bury announces the deletion of a sealed backup before burying it: of two concurrent deletions of a cluster's last two
 // backups, one sees the other and is refused. With Last it announces too, for the other's sake. A backup that was
-// sealed after it was checked is a Conflict: nobody checked whether it is the last one. So is one that was pinned
+// sealed after it was checked is a Conflict: no check of whether it is the last one was made. So is one that was pinned
 // meanwhile: a pin that is written after the announcement sees that (catalog.Pin), and an earlier one is seen here.
 func (x *deletion) bury(ctx context.Context) error {
 	if x.entry.State == catalog.StateSealed {

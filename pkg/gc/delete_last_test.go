@@ -228,8 +228,8 @@ func (s *sealsAfterCheck) SnapshotLocks(ctx context.Context, ids []cluster.Snaps
 	return s.account.SnapshotLocks(ctx, ids)
 }
 
-// A backup is sealed after it was checked as one without a seal, before or while it is buried: nobody knows whether it is
-// the last.
+// A backup is sealed after it was checked as one without a seal, before or while it is buried: whether it is the last
+// is unknown.
 func TestDelete_SealedAfterTheCheck_Stays(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]func(p *place, seal func()) Deps{

@@ -61,7 +61,7 @@ func (*silent) Leftover(context.Context, cluster.Name, cluster.RunID) (kube.Rest
 }
 
 // The journals of runs of which nothing is left go after their time. Each of the others is the only thing that explains
-// something: what its run made, or may have made where nobody looks now.
+// something: what its run made, or may have made where it is not searched for now.
 func TestCollect_JournalsOfOldRuns_GoUnlessSomethingIsLeft(t *testing.T) {
 	t.Parallel()
 	created := phase.Record{Type: phase.RecordBegin, Step: journal.StepCreateCluster}
@@ -127,7 +127,7 @@ func TestCollect_JournalsOfOldRuns_GoUnlessSomethingIsLeft(t *testing.T) {
 			p.ended(t, "x", backupOf("gone"), "no")
 			p.sealAs(t, "y", "z", "snap-elsewhere", time.Now())
 		}, none, ActionKeep},
-		"it may have left something in Kubernetes, and nobody can be asked": {func(t *testing.T, p *place) {
+		"it may have left something in Kubernetes, which cannot be asked": {func(t *testing.T, p *place) {
 			p.ended(t, "x", inKubernetes("uid-k"), "no", created)
 		}, none, ActionKeep},
 		"it may have left something in a Kubernetes that it did not note": {func(t *testing.T, p *place) {

@@ -76,7 +76,7 @@ func TestNothingToDelete_LeavesNoTrace(t *testing.T) {
 	for _, dryRun := range []bool{true, false} {
 		_, err := Collect(t.Context(), p.deps, Options{Rate: fast, DryRun: dryRun})
 		require.NoError(t, err)
-		_, err = Delete(t.Context(), p.deps, DeleteOptions{Backup: "nobody", Rate: fast, DryRun: dryRun})
+		_, err = Delete(t.Context(), p.deps, DeleteOptions{Backup: "absent", Rate: fast, DryRun: dryRun})
 		require.NoError(t, err)
 		o := keepLast(1)
 		o.DryRun = dryRun

@@ -256,7 +256,7 @@ func TestAbort_WhatMustNotGo_IsRefused(t *testing.T) {
 		run    cluster.RunID
 		kind   failure.Kind
 	}{
-		"no such run": {func(*testing.T, *place, *kubernetes) {}, "nobody", failure.NotFound},
+		"no such run": {func(*testing.T, *place, *kubernetes) {}, "absent", failure.NotFound},
 		"a backup":    {func(*testing.T, *place, *kubernetes) {}, "r", failure.Usage},
 		"it served": {func(t *testing.T, p *place, _ *kubernetes) {
 			p.record(t, "v", 3, phase.Record{Type: phase.RecordDone, Step: journal.StepAwaitLeaders})
@@ -360,7 +360,7 @@ func TestReadRun_Resolve_IsUnderstood(t *testing.T) {
 	require.False(t, r.unfinished())
 }
 
-// What an earlier version left carries no run: it is named with what deletes it, and nobody deletes it.
+// What an earlier version left carries no run: it is named with what deletes it, and not deleted.
 func TestCollect_ClaimsWithoutARunOfATargetThatIsGone_AreNamedAndKept(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -68,7 +68,7 @@ func TestHold_LockLostBetweenTwoPauses_PausesNothingMore(t *testing.T) {
 			}
 			_, err = h.Release(ctx)
 			require.NoError(t, err)
-			r.requireFree(t) // nobody has the lock for sure, and the leases run for a minute
+			r.requireFree(t) // no run surely has the lock, and the leases run for a minute
 		})
 	}
 }

@@ -20,7 +20,7 @@ func TestHolder_GoesIntoTheRunAndComesBack(t *testing.T) {
 		says   string
 	}{
 		{"the pod of a Job", hold.Holder{Host: "backup-demo-init-x7k2p", Pod: true, Ends: ends}, "pod backup-demo-init-x7k2p (Job backup-demo-init), which ends it by 2026-11-25T03:15:00Z"},
-		{"a pod of nobody", hold.Holder{Host: "toolbox", Pod: true, Ends: ends}, "pod toolbox, which ends it by 2026-11-25T03:15:00Z"},
+		{"a pod without an owner", hold.Holder{Host: "toolbox", Pod: true, Ends: ends}, "pod toolbox, which ends it by 2026-11-25T03:15:00Z"},
 		{"a host that is called so", hold.Holder{Host: "pod.example.org", Ends: ends}, "host pod.example.org, which ends it by 2026-11-25T03:15:00Z"},
 		{"a host", hold.Holder{Host: "ip-10-0-0-1.ec2.internal", Ends: ends}, "host ip-10-0-0-1.ec2.internal, which ends it by 2026-11-25T03:15:00Z"},
 	} {

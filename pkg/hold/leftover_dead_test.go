@@ -40,7 +40,7 @@ func TestReleaseLeftovers_StoreDeadForGood_IsLeftOutOnceAllHasRunOut(t *testing.
 	}{
 		"all has run out":               {expires: -time.Second},
 		"it may still be held":          {expires: time.Hour, want: failure.Held},
-		"nobody knows":                  {want: failure.Held},
+		"unknown":                       {want: failure.Held},
 		"it answers that it is refused": {expires: -time.Second, refused: true, want: failure.Held},
 		"PD shows a hold":               {expires: -time.Second, holds: true, want: failure.Held},
 	} {

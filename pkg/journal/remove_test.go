@@ -21,7 +21,7 @@ func (s *interrupted) DeleteVersion(ctx context.Context, key string, old objstor
 	return s.Store.DeleteVersion(ctx, key, old)
 }
 
-// Half a journal would be that of a run that died: someone would continue it, and nobody would remove it.
+// Half a journal would be that of a run that died: it would be continued, and never removed.
 func TestRemove_Interrupted_TheJournalIsWholeOrGone(t *testing.T) {
 	t.Parallel()
 	for _, records := range []int{2, 12} {

@@ -90,7 +90,7 @@ func (r *Report) plan(o Options) error {
 }
 
 // Unlock removes the locks of a backup's snapshots, also of one that is being deleted. All checks come before the first
-// change: a lock in compliance mode that has cooled off refuses the whole set, since nobody can remove it. The report
+// change: a lock in compliance mode that has cooled off refuses the whole set, since it cannot be removed. The report
 // is complete even on an error; a Partial one names what is still locked: call it again. What has no lock succeeds.
 func Unlock(ctx context.Context, e EBS, c catalog.Catalog, id cluster.BackupID, dryRun bool) (*Report, error) {
 	m, err := recorded(ctx, c, id)
@@ -118,7 +118,7 @@ func Unlock(ctx context.Context, e EBS, c catalog.Catalog, id cluster.BackupID, 
 		return r, failure.New(failure.Conflict, "unlock backup", string(id),
 			"%d of %d snapshots are locked in compliance mode, until %s", n, len(r.Items),
 			until.UTC().Format(time.RFC3339)).
-			WithHint("nobody can remove such a lock: wait until it expires")
+			WithHint("no one can remove such a lock: wait until it expires")
 	}
 	if dryRun {
 		return r, nil

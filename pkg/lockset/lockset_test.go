@@ -205,7 +205,8 @@ func TestLock_DeletedMeanwhile_IsNoSuccess(t *testing.T) {
 	require.Equal(t, 3, report.Count(lockset.ActionUnlocked))
 }
 
-// Final is what nobody can undo from its first moment on: a new lock without cool-off, or a longer one that has cooled off.
+// Final is what cannot be undone from its first moment on: a new lock without cool-off, or a longer one that has
+// cooled off.
 func TestLock_Final_OnlyIfItCannotBeUndone(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -261,7 +262,7 @@ func TestUnlock_AllOrNone_AndAgain(t *testing.T) {
 	before := p.faults.Calls("ec2.UnlockSnapshot")
 	_, err = lockset.Unlock(t.Context(), p.client, p.backups, "b", false)
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
-	require.Equal(t, before, p.faults.Calls("ec2.UnlockSnapshot"), "nobody can remove them")
+	require.Equal(t, before, p.faults.Calls("ec2.UnlockSnapshot"), "they cannot be removed")
 	_, err = lockset.Unlock(t.Context(), p.client, p.backups, "none", false)
 	require.Equal(t, failure.NotFound, failure.KindOf(err), "%v", err)
 }

@@ -65,7 +65,7 @@ func (i *Item) failed(err error) { i.Action, i.Error, i.err = ActionFailed, err.
 // Report is the outcome for each snapshot, in the manifest's order.
 type Report struct {
 	Items []Item `json:"items"`
-	// Final is set if what is asked for can be undone by nobody from its first moment on.
+	// Final is set if what is asked for cannot be undone from its first moment on.
 	Final bool `json:"final,omitempty"`
 }
 

@@ -41,7 +41,7 @@ func TestUnchanged_EachConditionAlone_Refuses(t *testing.T) {
 	}
 }
 
-// A follower's log may end with entries that nobody has committed: those that are committed in their places may be written
+// A follower's log may end with uncommitted entries: those that are committed in their places may be written
 // after the backup, and end at the same index.
 func TestOf_WhatIsNotSettled_HasNoMark(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
-// closedPort is an address that nobody listens on.
+// closedPort is an address without a listener.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	var lc net.ListenConfig

@@ -14,7 +14,7 @@ import (
 )
 
 // The contract suite: functions of a client to a PD that has stores, regions with leaders and running
-// schedulers, and is nobody's production. A real PD passes them as well as the stand-in.
+// schedulers, and is not in production. A real PD passes them as well as the stand-in.
 func contractSuite() map[string]func(*testing.T, *pd.Client) {
 	return map[string]func(*testing.T, *pd.Client){
 		"Members":    contractMembers,

@@ -75,7 +75,7 @@ func New(cfg Config) *Engine {
 		phases: phases{open: map[string]openPhase{}},
 	}
 	if e.cfg.Fence == nil {
-		e.cfg.Fence = nobodyElse{}
+		e.cfg.Fence = noFence{}
 	}
 	if e.sink == nil {
 		e.sink = Discard{}

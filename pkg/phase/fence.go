@@ -16,12 +16,12 @@ type Fence interface {
 	Current() error
 }
 
-// nobodyElse is the fence of a run without a lock.
-type nobodyElse struct{}
+// noFence is the fence of a run without a lock.
+type noFence struct{}
 
-func (nobodyElse) Check(context.Context) error   { return nil }
-func (nobodyElse) Confirm(context.Context) error { return nil }
-func (nobodyElse) Current() error                { return nil }
+func (noFence) Check(context.Context) error   { return nil }
+func (noFence) Confirm(context.Context) error { return nil }
+func (noFence) Current() error                { return nil }
 
 // fenced wraps f in the run's fence, which is checked before f, and by the adapters before each of its calls that may
 // change something: a process suspended at any point notices the next owner before its next effect. With a reason not

@@ -24,7 +24,7 @@ func (f *fence) Current() error                { return errors.Join(f.unsure, f.
 
 var errLost = errors.New("the lock is lost")
 
-// A process that is awake asks nobody before each call. One that was suspended asks, and the answer counts.
+// A process that is awake makes no request before each call. One that was suspended asks, and the answer counts.
 func TestFence_CallOfAStep_AsksOnlyIfItMayBeLost(t *testing.T) {
 	t.Parallel()
 	lock := &fence{}
@@ -33,7 +33,7 @@ func TestFence_CallOfAStep_AsksOnlyIfItMayBeLost(t *testing.T) {
 		Do: func(ctx context.Context, _ *phase.Scope) error {
 			begun := lock.checks
 			require.NoError(t, fenced.Check(ctx))
-			require.Equal(t, begun, lock.checks, "nobody is asked")
+			require.Equal(t, begun, lock.checks, "the lock is not asked")
 			lock.unsure = errors.New("it was not renewed for long")
 			require.NoError(t, fenced.Check(ctx))
 			require.Equal(t, begun+1, lock.checks)

@@ -75,8 +75,8 @@ func TestRun_StoppedByATime_BoundsEachUndo(t *testing.T) {
 
 func TestRemains_LinesInOrder_HoldIsKnown(t *testing.T) {
 	t.Parallel()
-	var nobody *phase.Remains
-	nobody.Set("run", func() string { return "x" }) // a run without one
+	var none *phase.Remains
+	none.Set("run", func() string { return "x" }) // a run without one
 	var r phase.Remains
 	r.Set("run", func() string { return "run" })
 	r.Set(phase.RemainsHold, func() string { return "hold" })

@@ -51,7 +51,7 @@ func TestReplicaAheadOfTheLog_IsRefusedByName(t *testing.T) {
 		want   string // of the error; "" is none
 		limits map[string]string
 	}{
-		"nobody is ahead":                                          {nil, func(*resolve.Config) {}, "", lowered()},
+		"no replica is ahead":                                      {nil, func(*resolve.Config) {}, "", lowered()},
 		"one applied what no log has":                              {ahead, func(*resolve.Config) {}, "region 1 on store 2, applied up to index 12", lowered()},
 		"ahead of its own log alone":                               {map[string]tikv.RaftState{"store-2": {Last: 8, Applied: 10}}, func(*resolve.Config) {}, "", lowered()},
 		"the backup has ruled it out":                              {ahead, func(c *resolve.Config) { c.NoneAhead = true }, "", lowered()},

@@ -127,7 +127,7 @@ func TestRecover_NoPeerWins_RegionIsNamedWithWhatWasTried(t *testing.T) {
 	})
 }
 
-// While PD's regions cannot be read nobody knows what leads: the planned leaders are not given up, and the error says why.
+// While PD's regions cannot be read the leaders are unknown: the planned ones are kept, and the error gives the reason.
 func TestRecover_PDDoesNotAnswer_PlannedLeadersStay(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// While stores are awaited, what was read of those that came says whether the cluster can do without the rest.
+// While stores are awaited, what was read of those that came decides whether the cluster can do without the rest.
 func TestWithout_WhileStoresAreAwaited_ReportsWhatTheOthersProve(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -28,7 +28,7 @@ func TestWithout_WhileStoresAreAwaited_ReportsWhatTheOthersProve(t *testing.T) {
 		"two of three are missing":            {come: []cluster.StoreID{1}, late: []cluster.StoreID{2, 3}, known: true, refused: true},
 		"one is missing, another is not read": {come: []cluster.StoreID{1}, late: []cluster.StoreID{3}},
 		"one is not read to its end":          {come: []cluster.StoreID{1, 2, 3}, hangs: "store-3", late: []cluster.StoreID{3}, known: true},
-		"nobody is missing":                   {come: []cluster.StoreID{1, 2, 3}},
+		"none is missing":                     {come: []cluster.StoreID{1, 2, 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -39,7 +39,7 @@ func (u *untagger) Emit(e phase.Event) {
 	}
 }
 
-// untaggable is an EC2 that lets nobody put tags on what exists.
+// untaggable is an EC2 that refuses tags on what exists.
 type untaggable struct{ restore.EBS }
 
 func (untaggable) PutTags(_ context.Context, resources []string, _ ebs.Tags) error {

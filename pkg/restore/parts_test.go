@@ -60,7 +60,7 @@ func TestCheckTargetStores_OnlyPreparedPartsMayBeThere(t *testing.T) {
 		"of another part, serving":     {up(2, 3), false, failure.Conflict},
 		"its own":                      {up(1), true, failure.Conflict},
 		"its own beside another's":     {up(1, 2), true, failure.Conflict},
-		"of nobody":                    {up(9), true, failure.Conflict},
+		"of no run":                    {up(9), true, failure.Conflict},
 		"of the past":                  {[]pd.Store{{ID: 9, State: pd.StoreTombstone}}, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -169,8 +169,8 @@ func TestResolveData_ReplicaAheadOfTheLog_IsRefusedWithTheWayOut(t *testing.T) {
 	require.True(t, h.pd.PD.Recovering(), "the mark stays")
 }
 
-// A process has died while it resolved the data, and nobody can see any more which replicas were ahead: it was an older version's,
-// or what it wrote down is damaged. The run begins again, with volumes that have them as they were at the backup.
+// A process died while it resolved the data, and which replicas were ahead cannot be found any
+// more: it was an older version's, or what it wrote down is damaged. The run begins again, with volumes that have them as they were at the backup.
 // Catalogue: G16.
 func TestRestore_ResumesOneThatHasNotLooked_OntoFreshVolumes(t *testing.T) {
 	t.Parallel()

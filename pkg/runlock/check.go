@@ -98,7 +98,7 @@ func (l *Lock) check(ctx context.Context) error {
 	}
 }
 
-// trusted reports whether the last renewal is so recent that nobody can have taken over the lock.
+// trusted reports whether the last renewal is so recent that no other run can have taken over the lock.
 func (l *Lock) trusted(now time.Time) bool {
 	l.confirmed.mu.Lock()
 	defer l.confirmed.mu.Unlock()

@@ -31,9 +31,9 @@ func TestFence_Current_EndsBeforeTheLockCanBeTakenOver(t *testing.T) {
 		pass(30 * time.Second)
 		asked := plan.Calls("s3.GetObject")
 		err := f.Current()
-		require.Equal(t, asked, plan.Calls("s3.GetObject"), "it asks nobody")
+		require.Equal(t, asked, plan.Calls("s3.GetObject"), "it sends no request")
 		require.Equal(t, failure.Conflict, failure.KindOf(err), "a minute without a renewal gives the lock to others")
-		require.NoError(t, f.Loss(), "the next renewal may find that nobody came")
+		require.NoError(t, f.Loss(), "the next renewal may find that no other run came")
 		plan.Clear()
 		pass(time.Minute)
 		require.NoError(t, f.Current(), "it was renewed since")
@@ -61,7 +61,7 @@ func TestFence_Holder_ReplacedByAnotherOwnerAlone(t *testing.T) {
 		f := take(t, store, first)
 		require.Equal(t, fenced.HolderThis, f.Holder(t.Context()))
 		require.NoError(t, runlock.Break(t.Context(), store, prod, 1))
-		require.Equal(t, fenced.HolderThis, f.Holder(t.Context()), "it was broken, and nobody has it")
+		require.Equal(t, fenced.HolderThis, f.Holder(t.Context()), "it was broken, and no run has it")
 		again := acquire(t, store, first)
 		require.Equal(t, fenced.HolderSameRun, f.Holder(t.Context()), "another process of the same run")
 		require.NoError(t, plan.Add(fault.Rule{Point: "s3.GetObject", Position: fault.Before, Times: -1}))
@@ -79,8 +79,8 @@ func recheck(ctx context.Context, f *runlock.Fence) error {
 	return f.Check(ctx)
 }
 
-// A process that is awake asks nobody before each call. One that was suspended asks; one that is cut off from object storage
-// waits for it, as another run may have the lock by then.
+// A process that is awake makes no request before each call. One that was suspended asks; one that is cut off from object
+// storage waits for it, as another run may have the lock by then.
 func TestFence_CurrentThenCheck_AsksOnlyAfterASuspension(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestFence_CurrentThenCheck_AsksOnlyAfterASuspension(t *testing.T) {
 			pass(time.Second)
 			require.NoError(t, recheck(t.Context(), f))
 		}
-		require.Equal(t, asked, cut.reads.Load(), "nobody is asked")
+		require.Equal(t, asked, cut.reads.Load(), "the lock is not read")
 		cut.away.Store(true)
 		start := time.Now()
 		time.AfterFunc(5*time.Minute, func() { cut.away.Store(false) })

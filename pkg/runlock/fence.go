@@ -65,8 +65,8 @@ func (f *Fence) Release(ctx context.Context) error {
 // Check confirms that the lock is still held. Call it right before anything that two runs must not both do: a process
 // suspended while another run took its lock would otherwise notice only at the next renewal, too late. An answer is
 // valid for 2 s, so it may be called often. It returns a Conflict once the lock is lost or was never taken. If object
-// storage does not answer, the last renewal suffices while nobody can have taken over the lock; after that Check waits
-// for the answer, until the lease ends.
+// storage does not answer, the last renewal suffices while no other run can have taken over the lock; after that Check
+// waits for the answer, until the lease ends.
 func (f *Fence) Check(ctx context.Context) error {
 	if reason := f.Loss(); reason != nil {
 		return reason
@@ -120,7 +120,7 @@ func (f *Fence) Loss() error {
 
 // Confirm is Check without the validity of earlier answers: call it before deleting something, as someone may have
 // broken the lock a moment ago. Its error is the loss, of kind Conflict. As for Check, a deleted lock, or one released
-// by another process, is lost. An unreadable lock is still held while the last renewal is so recent that nobody can
+// by another process, is lost. An unreadable lock is still held while the last renewal is so recent that no run can
 // have taken over; after that it may be another run's. An answer read after a suspension is stale and is read again.
 func (f *Fence) Confirm(ctx context.Context) error {
 	if reason := f.Loss(); reason != nil {

@@ -50,8 +50,8 @@ func TestTake_OwnerWasKilled_TakesOverInAboutAMinute(t *testing.T) {
 	}
 }
 
-// A run that is alive is refused to nobody's harm as soon as it renews, on a machine whose clock is eleven minutes behind
-// that of who wants its lock.
+// Who wants the lock of a live run is refused as soon as that renews, though its clock is eleven minutes behind, and the
+// lock stays.
 func TestTake_OwnerIsAlive_IsConflictWithinARenewal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestFence_OwnerCutOff_ChangesNothingOnceItsLockMayBeTaken(t *testing.T) {
 		require.NoError(t, f.Take(t.Context(), long, ignore()))
 		cut.away.Store(true)
 		pass(45 * time.Second)
-		require.NoError(t, f.Check(t.Context()), "nobody can have it yet")
+		require.NoError(t, f.Check(t.Context()), "no other run can have it yet")
 		pass(7 * time.Second)
 		answer := make(chan error, 1)
 		go func() { answer <- f.Check(t.Context()) }()
@@ -143,7 +143,7 @@ func TestFence_OwnerCutOff_ChangesNothingOnceItsLockMayBeTaken(t *testing.T) {
 	})
 }
 
-// While nobody can reach object storage nobody can take the lock either: the owner waits, and continues.
+// While object storage is unreachable for all, no other run can take the lock: the owner waits, and continues.
 func TestFence_StoreAwayForMinutes_Waits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -78,7 +78,7 @@ func TestList_StatesOfRuns(t *testing.T) {
 	dead, err := runs.Read(t.Context(), store, "dead")
 	require.NoError(t, err)
 	assert.Zero(t, dead.Processes[0].Seconds)
-	_, err = runs.Read(t.Context(), store, "nobody")
+	_, err = runs.Read(t.Context(), store, "absent")
 	assert.Equal(t, failure.NotFound, failure.KindOf(err))
 }
 
@@ -164,8 +164,8 @@ func TestResolved_IsTheFailedRestoreWhoseDataAreThere(t *testing.T) {
 	}
 }
 
-// Nobody has to continue or abort a run that died before it could change anything; one that has the lock by its object
-// may have changed something, although the journal does not say so.
+// A run that died before it could change anything need not be continued or aborted; one that has the lock by its object
+// may have changed something, although the journal has no record of it.
 func TestRead_DiedBeforeItHadTheLock_IsFailed(t *testing.T) {
 	t.Parallel()
 	store := objstoretest.NewMemory(nil)

@@ -67,7 +67,7 @@ func TestRead_ResolvedSince_IsDone(t *testing.T) {
 	for name, by := range map[string]cluster.RunID{
 		"by a run whose id was made":   idAt(t, wroteAt().Add(time.Hour)),
 		"by a run whose id was chosen": "by-hand",
-		"by nobody":                    "",
+		"by no run":                    "",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -96,7 +96,7 @@ func TestQuery_ReadsWhenTheClientWasOpened(t *testing.T) {
 	rows, err := l.client.Query(within(t), "SELECT owner FROM bank.accounts", 2)
 	require.NoError(t, err)
 	require.Len(t, rows, 2, "no more rows than are asked for")
-	rows, err = l.client.Query(within(t), "SELECT MAX(balance) FROM bank.accounts WHERE owner = 'nobody'", 2)
+	rows, err = l.client.Query(within(t), "SELECT MAX(balance) FROM bank.accounts WHERE owner = 'absent'", 2)
 	require.NoError(t, err)
 	require.Equal(t, [][]tidb.Cell{{{Null: true}}}, rows)
 }
@@ -149,7 +149,7 @@ func TestErrors_HaveHints(t *testing.T) {
 	require.Equal(t, failure.NotFound, failure.KindOf(l.client.CheckTable(within(t), tidb.Table{Schema: "bank", Name: "none"})))
 }
 
-// A server that does not answer holds nobody beyond its time.
+// A server that does not answer delays no caller beyond its deadline.
 func TestCheckTable_Hangs_EndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

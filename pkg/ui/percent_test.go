@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ui"
 )
 
-// Snapshots are counted in percent of each: six of them are 600 in all, which is nobody's figure.
+// Snapshots are counted in percent of each: six of them are 600 in all, a figure that must not be shown.
 func TestPercentOfEach_IsPercentOfAll(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

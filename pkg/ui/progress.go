@@ -24,7 +24,7 @@ type renderer interface {
 	finish(now time.Time)
 }
 
-// ErrUnread means that nobody reads the stream: a pipe stays full.
+// ErrUnread means that the stream is not read: a pipe stays full.
 var ErrUnread = errors.New("the output is closed")
 
 // Progress shows a run's events. It is a phase.Sink, safe for concurrent use, and must be closed.
@@ -90,7 +90,7 @@ func (p *Progress) Emit(e phase.Event) {
 func (p *Progress) Writer() io.Writer { return lineWriter{p} }
 
 // Close shows what is queued, removes the live line and waits for the goroutine. It is idempotent and returns the
-// stream's first error. If nobody reads the stream, it gives up with ErrUnread and nothing more is written: a finished
+// stream's first error. If the stream is not read, it gives up with ErrUnread and nothing more is written: a finished
 // run must not hang on its messages.
 func (p *Progress) Close() error {
 	p.once.Do(func() {
@@ -189,7 +189,7 @@ func (w lineWriter) Write(b []byte) (int, error) {
 // stream stops writing at the first error: the reader is gone, and the run continues without output.
 type stream struct {
 	written atomic.Int64 // writes that returned
-	unread  atomic.Bool  // nobody reads: the pending write may never return
+	unread  atomic.Bool  // the pending write may never return
 
 	mu  sync.Mutex
 	w   io.Writer

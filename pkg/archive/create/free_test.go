@@ -98,8 +98,8 @@ func TestRun_FreeBlocks_AreLeftOutOrNot(t *testing.T) {
 	l.requireWhole(t, audit.Archive)
 }
 
-// A block that was free in the base, and did not change since, is read once the file system uses it again, or nobody can
-// say that it does not.
+// A block that was free in the base, and did not change since, is read once the file system uses it again, or may use
+// it.
 func TestRun_FreeInTheBaseAndUsedNow_IsRead(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

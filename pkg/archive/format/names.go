@@ -42,7 +42,7 @@ func NewPackName() (p PackName) {
 // indistinguishable from random ones.
 type PackNames [32]byte
 
-// NewPackNames returns a sequence that nobody has used.
+// NewPackNames returns an unused sequence.
 func NewPackNames() (s PackNames) {
 	random(s[:])
 	return s

@@ -127,7 +127,7 @@ func TestCopy_TwoOfOneVolume_OneAfterTheOther(t *testing.T) {
 	first, second := w.cut(t, v, 10), w.cut(t, v, 3)
 	one, two := w.away.copied(t, copyOf(first)), w.away.copied(t, copyOf(second))
 	require.Len(t, w.away.Copies(), 1, "the second waits")
-	w.clock.Advance(time.Hour) // in which both end, and nobody looks
+	w.clock.Advance(time.Hour) // in which both end, without a call
 	require.Equal(t, ebs.SnapshotCompleted, w.away.one(t, two).State)
 	require.Equal(t, 3*time.Second, w.away.one(t, two).CompletedAt.Sub(w.away.one(t, one).CompletedAt))
 	require.Empty(t, w.away.Copies()[1].Full)

@@ -17,7 +17,7 @@ const keyTarget = "TrentService."
 // defaultAlias names the account's own key for EBS.
 const defaultAlias = "alias/aws/ebs"
 
-// keyUse is what became of a KMS key. Keys that nobody changed are enabled, if the account has them, and their policy
+// keyUse is what became of a KMS key. Unchanged keys are enabled, if the account has them, and their policy
 // lets EC2 use them.
 type keyUse struct {
 	ebs.Key

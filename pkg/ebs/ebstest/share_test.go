@@ -86,7 +86,7 @@ func TestShare_WhatCannotBe_Refused(t *testing.T) { //nolint:tparallel // the ca
 			Add: []types.CreateVolumePermission{{UserId: aws.String(other)}}, Remove: []types.CreateVolumePermission{{UserId: aws.String(prod)}},
 		}}, "InvalidParameterCombination"},
 		"too many":    {ec2.ModifySnapshotAttributeInput{SnapshotId: &plain, OperationType: "add", UserIds: many}, "InvalidParameterValue"},
-		"nobody":      {ec2.ModifySnapshotAttributeInput{SnapshotId: &plain, OperationType: "add"}, "MissingParameter"},
+		"none given":  {ec2.ModifySnapshotAttributeInput{SnapshotId: &plain, OperationType: "add"}, "MissingParameter"},
 		"no account":  {ec2.ModifySnapshotAttributeInput{SnapshotId: &plain, OperationType: "add", UserIds: []string{"12"}}, "InvalidUserID.Malformed"},
 		"no snapshot": {ec2.ModifySnapshotAttributeInput{SnapshotId: aws.String("snap-0123456789abcdef0"), OperationType: "add", UserIds: []string{other}}, "InvalidSnapshot.NotFound"},
 		"dry run":     {ec2.ModifySnapshotAttributeInput{SnapshotId: &plain, OperationType: "add", UserIds: []string{other}, DryRun: aws.Bool(true)}, "DryRunOperation"},

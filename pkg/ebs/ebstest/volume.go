@@ -81,7 +81,7 @@ func (s *Server) addVolume(v *volume) *volume {
 	if v.device == nil {
 		v.device = disk.New(v.spec.SizeGiB << 30)
 	}
-	v.device.Detach() // nobody can read or write what is not attached
+	v.device.Detach() // what is not attached cannot be read or written
 	s.volumes[v.id] = v
 	return v
 }

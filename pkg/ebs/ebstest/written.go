@@ -41,7 +41,7 @@ func (s *Server) Snapshot(id cluster.SnapshotID) (view ebs.Snapshot, image *disk
 	return p.view(s.now()), p.image, true
 }
 
-// never is how long a snapshot is pending that nobody completes.
+// never is how long a snapshot is pending that is never completed.
 const never = 100 * 365 * 24 * time.Hour
 
 // Writable makes a snapshot without a volume, which stays pending until Seal, or turns to error at idleAt. It takes size, encryption, key (the

@@ -68,7 +68,7 @@ func (c *check[Options]) field(path string, of reflect.Type, at []int) {
 	case listed && differs:
 		c.found("%s is compared, and listed as one that need not be", path)
 	case !listed && !differs:
-		c.found("%s is not compared: a run is resumed with another value of it and nobody notices", path)
+		c.found("%s is not compared: a run is resumed with another value of it unnoticed", path)
 	}
 }
 

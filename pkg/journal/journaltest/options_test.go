@@ -42,7 +42,7 @@ func TestCheckRequest_FindsWhatIsNeitherComparedNorListed(t *testing.T) {
 		values map[string]any
 		want   []string
 	}{
-		"not compared":     {map[string]string{"Clock": "a clock"}, values, []string{"Wait is not compared: a run is resumed with another value of it and nobody notices"}},
+		"not compared":     {map[string]string{"Clock": "a clock"}, values, []string{"Wait is not compared: a run is resumed with another value of it unnoticed"}},
 		"compared, listed": {free("Spec"), values, []string{"Spec is compared, and listed as one that need not be"}},
 		"within a struct":  {free("Spec.Size"), values, []string{"Spec.Size is compared, and listed as one that need not be"}},
 		"without a reason": {map[string]string{"Wait": "", "Clock": "a clock"}, values, []string{"Wait is listed without a reason"}},

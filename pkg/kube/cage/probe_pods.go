@@ -37,7 +37,7 @@ const (
 	connectSeconds = 3
 	podWithin      = 3 * time.Minute
 	podInterval    = time.Second
-	nobody         = 65534
+	unprivileged   = 65534
 )
 
 // Listen implements Prober.
@@ -108,7 +108,7 @@ func (p *Pods) Remove(ctx context.Context, namespace string) error {
 
 // pod is one that a namespace with restricted Pod Security takes.
 func (p *Pods) pod(name string, command ...string) *corev1.Pod {
-	yes, no, user := true, false, int64(nobody)
+	yes, no, user := true, false, int64(unprivileged)
 	small := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi"),
 	}

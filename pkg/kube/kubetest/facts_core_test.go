@@ -74,7 +74,7 @@ func configMapOf(t *testing.T, l operatorLab) *unstructured.Unstructured {
 	o.SetNamespace("tidb")
 	o.SetName("step")
 	gone := byKind(coreObjects(), "TiKVGroup")
-	gone.SetUID("nobody")
+	gone.SetUID("unknown")
 	o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(gone, gone.GroupVersionKind())})
 	return o
 }

@@ -32,7 +32,7 @@ func TestCheckMade_NotByThisRun_IsAConflict(t *testing.T) {
 		text string
 	}{
 		"another run":   {"r2", nil, failure.Conflict, "made by run r2"},
-		"nobody's":      {"", nil, failure.Conflict, "made by someone else"},
+		"of no run":     {"", nil, failure.Conflict, "made by someone else"},
 		"its own":       {"r1", nil, failure.Unknown, ""},
 		"being deleted": {"r1", &now, failure.Limited, "still being deleted"},
 	} {

@@ -32,7 +32,7 @@ func SigningKey(t Test) *manifest.SigningKey {
 	return parse(t, Key)
 }
 
-// OtherKey is a new key that nobody knows.
+// OtherKey is a new key that no verifier knows.
 func OtherKey(t Test) *manifest.SigningKey {
 	t.Helper()
 	_, secret, err := minisign.GenerateKey(nil)

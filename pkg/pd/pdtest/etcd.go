@@ -195,7 +195,7 @@ func (s *Server) SetEtcd(key, value string) {
 	s.etcdSetLocked(key, value)
 }
 
-// Etcd is the value of a key that someone put into PD's etcd; ok is false if nobody did.
+// Etcd is the value of a key that someone put into PD's etcd; ok is false if there is none.
 func (s *Server) Etcd(key string) (value string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

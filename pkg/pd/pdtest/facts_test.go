@@ -11,7 +11,7 @@ import (
 )
 
 // What a real PD did, so that the stand-in does not drift back. transcript_test.go has its answers word for word,
-// traps_test.go what it does that nobody expects.
+// traps_test.go what it does unexpectedly.
 
 func TestFacts_RegisteredStore_IsUpOnlyAfterItsFirstHeartbeat(t *testing.T) {
 	t.Parallel()

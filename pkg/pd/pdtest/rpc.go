@@ -62,12 +62,12 @@ func (r *rpcServer) GetMinTS(context.Context, *pdpb.GetMinTSRequest) (*pdpb.GetM
 	return &pdpb.GetMinTSResponse{Header: r.ok(), Timestamp: ts}, nil
 }
 
-// GetExternalTimestamp is always 0: nobody sets one.
+// GetExternalTimestamp is always 0: none is ever set.
 func (r *rpcServer) GetExternalTimestamp(context.Context, *pdpb.GetExternalTimestampRequest) (*pdpb.GetExternalTimestampResponse, error) {
 	return &pdpb.GetExternalTimestampResponse{Header: r.ok()}, nil
 }
 
-// LoadGlobalConfig finds nothing: nobody stores any.
+// LoadGlobalConfig finds nothing: none is ever stored.
 func (r *rpcServer) LoadGlobalConfig(context.Context, *pdpb.LoadGlobalConfigRequest) (*pdpb.LoadGlobalConfigResponse, error) {
 	return &pdpb.LoadGlobalConfigResponse{Revision: 1}, nil
 }

@@ -52,7 +52,7 @@ func TestRPC_RegionsWithHole_AreNotAllOfTheRange(t *testing.T) {
 	t.Parallel()
 	s := start(t, pdtest.Config{})
 	bootstrap(t, s)
-	report(t, s, regionOf(10, "", "b", 3), 1) // removes the dummy: [b, +inf) is nobody's
+	report(t, s, regionOf(10, "", "b", 3), 1) // removes the dummy: [b, +inf) has no region
 	c := dial(t, s)
 	h := &pdpb.RequestHeader{ClusterId: s.ClusterID()}
 	answer, err := c.BatchScanRegions(t.Context(), &pdpb.BatchScanRegionsRequest{

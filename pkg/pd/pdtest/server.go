@@ -223,7 +223,7 @@ func (s *Server) servingLocked() error {
 	return nil
 }
 
-// lock takes the state for one call, or says why nobody serves. The caller unlocks if there is no error.
+// lock takes the state for one call, or returns why no member serves. The caller unlocks if there is no error.
 func (s *Server) lock() error {
 	s.mu.Lock()
 	if err := s.servingLocked(); err != nil {

@@ -121,7 +121,7 @@ func (s *shop) settle(waitedFor func(*txn) bool) {
 			return
 		}
 	}
-	s.t.Skip("a merge was lost with its leader, and nobody takes the source's writes: the resolved ts would not advance")
+	s.t.Skip("a merge was lost with its leader, and no replica takes the source's writes: the resolved ts would not advance")
 }
 
 // copyAll copies the stores one after the other, while work continues.

@@ -108,7 +108,7 @@ func (s *shop) advance(t *txn) {
 			s.noteAt(asyncCommit, key)
 		}
 		if s.between(0, 1) == 0 {
-			return // the others later: secondaries, and of a primary nobody knows when
+			return // the others later: secondaries, and of a primary at an unknown time
 		}
 	}
 	if len(locked) == 0 {

@@ -198,7 +198,7 @@ func (s *shop) noteLag(m marks.Mark, images map[cluster.StoreID]image) {
 }
 
 // mayLead is the rows of each replica that the voters may elect, the planned leader first; of a region that is being
-// merged, which nobody votes in any more, the planned leader's alone.
+// merged, in which there are no votes any more, the planned leader's alone.
 func (s *shop) mayLead(l plan.Leader, images map[cluster.StoreID]image) []rows {
 	g := s.groups[l.Region]
 	if g == nil {

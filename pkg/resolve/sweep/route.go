@@ -32,7 +32,7 @@ type lookup struct {
 
 func newLookups() lookups { return lookups{found: make(chan lookup, 1), first: true} }
 
-// lookUpDue asks for the routes of the parked regions that are due, and for what nobody has taken.
+// lookUpDue asks for the routes of the parked regions that are due, and for what no route has taken.
 func (w *Sweep) lookUpDue(ctx context.Context, now time.Time) {
 	if w.routes.running || now.Before(w.routes.next) {
 		return

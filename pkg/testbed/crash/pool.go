@@ -35,7 +35,7 @@ func (p *pool) close() {
 	}
 }
 
-// with calls f with a world of the Operator's clusters that nobody else uses.
+// with calls f with a world of the Operator's clusters that no other test uses.
 func (p *pool) with(ctx context.Context, operator int, f func(w *world) error) error {
 	w := <-p.idle
 	defer func() { p.idle <- w }()

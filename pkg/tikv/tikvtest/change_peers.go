@@ -198,7 +198,7 @@ func (w *applyWorker) changed(p *peer, v peerView, changes []*PeerChange) ([]loc
 	return []localState{{region: next, done: v.done, merge: v.merge}}, nil
 }
 
-// dismiss lets the stores of removed peers know that they are: nobody sends them the entry any more that says so.
+// dismiss informs the stores of removed peers: the entry that removes them is not sent to them any more.
 func (s *Store) dismiss(before, after *metapb.Region) {
 	for _, member := range before.Peers {
 		if peerByID(after, member.Id) != nil {

@@ -18,7 +18,7 @@ type debugService struct {
 }
 
 // RegionInfo implements debugpb.DebugServer: the local states of the region as they are on the store's devices. TiKV reads
-// the raft state first and the region's after it, not at one instant, and asks nobody whether it leads.
+// the raft state first and the region's after it, not at one instant, and does not check whether it leads.
 func (d *debugService) RegionInfo(ctx context.Context, req *debugpb.RegionInfoRequest) (*debugpb.RegionInfoResponse, error) {
 	k := d.s.strikeAt(ctx, "RegionInfo")
 	if err := k.before(); err != nil {

@@ -136,11 +136,11 @@ func TestFacts_StoreWithTLSThatStarts_EndsTheHandshake(t *testing.T) {
 	require.NoError(t, err, "the certificates were right")
 }
 
-// A region that nobody writes to ends its log on each store where it did, after a crash and a start in recovery mode.
+// A region without writes ends its log on each store where it did, after a crash and a start in recovery mode.
 func TestFacts_IdleRegion_HasTheSameLogAfterACrash(t *testing.T) {
 	t.Parallel()
 	c := &testCluster{t: t, pd: newTinyPD(7), net: tikvtest.NewNetwork(), faults: &fault.Plan{}, options: quick}
-	c.options.TickInterval = time.Second // nobody calls an election meanwhile, however slow the machine is
+	c.options.TickInterval = time.Second // no election is called meanwhile, however slow the machine is
 	c.volumes = []volumes{newVolumes(), newVolumes(), newVolumes()}
 	c.startAll()
 	require.NoError(t, tikvtest.BootstrapCluster(c.ctx(30*time.Second), c.stores...))

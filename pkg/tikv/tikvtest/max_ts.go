@@ -18,7 +18,7 @@ type maxTS struct {
 	mu      sync.Mutex
 	ts      uint64
 	writers map[*futureWrite]struct{}
-	changed chan struct{} // closed when a write is over; nil if nobody waits
+	changed chan struct{} // closed when a write is over; nil if nothing waits
 }
 
 // futureWrite is one request from before its timestamp is made until it is applied or refused.

@@ -33,7 +33,7 @@ type peer struct {
 	mu      sync.Mutex
 	view    peerView
 	pending map[uint64]*proposal
-	changed chan struct{} // closed at the next change of view; nil if nobody waits
+	changed chan struct{} // closed at the next change of view; nil if nothing waits
 
 	resolved      uint64 // resolved ts; never goes back
 	nextResolved  uint64 // sent by the leader, good once applied reaches resolvedIndex

@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// storageWrite is what a peer's Ready has put into the log's buffer, and what is to be said when it is on the device.
+// storageWrite is what a peer's Ready has put into the log's buffer, and what is to be sent when it is on the device.
 type storageWrite struct {
 	peer      *peer
 	state     logState
@@ -100,7 +100,7 @@ func (w *raftWorker) write() ([]storageWrite, error) {
 	return done, nil
 }
 
-// release hands on what may be applied: what raft says, and what a leader may apply before its own log has it.
+// release hands on what may be applied: what raft has committed, and what a leader may apply before its own log has it.
 func (w *raftWorker) release(p *peer, rd raft.Ready) error {
 	if err := w.handOut(p, rd.CommittedEntries); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (w *raftWorker) release(p *peer, rd raft.Ready) error {
 
 // handOut gives the applier those of the committed entries that it has not got yet, and lets raft know of the members that
 // they change. The region's state follows when they are applied. What the data had already when the peer was made is
-// skipped, whoever has proposed it: nobody is answered.
+// skipped, whoever has proposed it: no proposer gets an answer.
 func (w *raftWorker) handOut(p *peer, entries []raftpb.Entry) error {
 	fresh := slices.IndexFunc(entries, func(e raftpb.Entry) bool { return e.Index > p.handed })
 	if fresh < 0 {

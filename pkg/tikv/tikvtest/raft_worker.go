@@ -173,7 +173,7 @@ func (w *raftWorker) step(p *peer, region, from uint64, m raftpb.Message) {
 }
 
 // leaderLives is raft's lease rule for vote requests, by reachability in place of clocks, as hibernated regions
-// have none: while the leader lives, nobody else is elected unless the leader asked for it. It wakes a
+// have none: while the leader lives, no other peer is elected unless the leader asked for it. It wakes a
 // hibernated leader, whose heartbeat then reaches the candidate. In recovery mode the rule is off.
 func (w *raftWorker) leaderLives(p *peer, m raftpb.Message) bool {
 	if (m.Type != raftpb.MsgVote && m.Type != raftpb.MsgPreVote) || len(m.Context) > 0 || w.store.recovering {

@@ -49,7 +49,7 @@ func TestRecover_CopiesTakenAtDifferentInstants_ReturnToResolvedTS(t *testing.T)
 	for _, s := range r.stores {
 		require.True(t, s.Recovering())
 		for _, p := range s.Peers() {
-			require.Zero(t, p.LeaderID, "nobody campaigns by itself")
+			require.Zero(t, p.LeaderID, "no peer campaigns by itself")
 		}
 	}
 	r.recoverAll()

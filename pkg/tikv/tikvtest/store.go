@@ -68,7 +68,7 @@ type Store struct {
 // Start runs a store on its devices until Stop, Kill or a crash; ctx bounds only the start. An empty data
 // device gets a store id from PD; one with an ident keeps its id. If PD is marked recovering the store starts
 // in recovery mode and takes PD's cluster id; otherwise another cluster id is an error. A store that starts
-// while nobody has bootstrapped PD waits for BootstrapCluster.
+// until PD is bootstrapped, waits for BootstrapCluster.
 func Start(ctx context.Context, cfg Config) (*Store, error) {
 	s := &Store{
 		cfg: cfg, opts: cfg.Options.withDefaults(), pd: cfg.PD, net: cfg.Network, faults: cfg.Faults,

@@ -247,7 +247,7 @@ func startMismatch(t *testing.T, s Subject) {
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
 }
 
-// Without one, a try whose answer is lost would leave a snapshot that nobody knows.
+// Without one, a try whose answer is lost would leave an unknown snapshot.
 func noToken(t *testing.T, s Subject) {
 	_, err := s.Client.Start(t.Context(), ebsdirect.NewSnapshot{SizeGiB: 1})
 	require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)

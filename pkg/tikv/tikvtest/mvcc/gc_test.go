@@ -23,7 +23,7 @@ func (c *client) collect(safePoint uint64, limit int) {
 	}
 }
 
-// Reads at the safe point and above see the same before and after, and what nobody can read is gone.
+// Reads at the safe point and above see the same before and after, and what cannot be read any more is gone.
 func TestCollectGarbage_ReadsFromTheSafePointOnAreUnchanged(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -129,7 +129,7 @@ func (m *model) settle(l *kvrpcpb.LockInfo) {
 	status := m.status(string(l.PrimaryLock), l.LockVersion, 0, math.MaxUint64)
 	for _, x := range m.txns {
 		if x.start == l.LockVersion {
-			require.Equal(m.rt, x.commit, status.CommitVersion, "nobody's fate changes")
+			require.Equal(m.rt, x.commit, status.CommitVersion, "no transaction's fate changes")
 			x.decided = true
 		}
 	}

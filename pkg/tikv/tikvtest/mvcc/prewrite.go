@@ -93,7 +93,7 @@ func (p *prewriter) key(m *kvrpcpb.Mutation, action kvrpcpb.PrewriteRequest_Pess
 	case l != nil:
 		ttl = max(ttl, l.ttl) // a heart beat may have raised it
 	case mustHoldLock:
-		// The lock was lost (TiKV pipelines them); it is as good as held if nobody wrote since.
+		// The lock was lost (TiKV pipelines them); it is as good as held if there was no write since.
 		if w, ts := seekWrite(p.r, encoded, math.MaxUint64); w != nil && ts >= p.startTS {
 			return p.unlessCommitted(encoded, abortError("PessimisticLockNotFound", p.startTS, m.Key))
 		}

@@ -202,7 +202,7 @@ func TestGet_Locks_BlockOnlyWhatTheyMust(t *testing.T) {
 	require.NotNil(t, c.get("a", ts(20, 0)).Error.Locked)
 	require.Equal(t, "old", c.value("a", math.MaxUint64), "a read of the newest version passes the primary")
 	require.NotNil(t, c.get("b", math.MaxUint64).Error.Locked, "but not a secondary")
-	require.True(t, c.get("c", ts(30, 0)).NotFound, "a lock without data blocks nobody")
+	require.True(t, c.get("c", ts(30, 0)).NotFound, "a lock without data blocks no read")
 
 	read := func(ctx *kvrpcpb.Context) []*kvrpcpb.KvPair {
 		return mvcc.BatchGet(c, &kvrpcpb.BatchGetRequest{
