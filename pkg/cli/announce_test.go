@@ -36,7 +36,7 @@ func TestAnnounce_ReceiverThatFails_ExitCodeStays(t *testing.T) {
 		"it is away for a time": {answered(http.StatusServiceUnavailable), 4, true},
 		"it fails each time":    {answered(http.StatusInternalServerError), 4, true},
 		"it hangs":              {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, -1, true},
-		"nobody listens":        {nil, 0, true},
+		"no listener":           {nil, 0, true},
 		"it takes it":           {answered(http.StatusNoContent), 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {

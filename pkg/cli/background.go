@@ -71,7 +71,7 @@ func (a *app) background(
 		return nil, failure.Wrap(err, failure.Unknown, "start process", string(run))
 	}
 	a.ended = nil                           // from here on the background process announces the outcome
-	ended := make(chan error, 1)            // buffered: nobody may be waiting any more
+	ended := make(chan error, 1)            // buffered: the receiver may have gone
 	go func() { ended <- process.Wait() }() // lives as long as the other process does, or this one
 	if err := awaitBegin(ctx, store, run, before, process.Process, ended); err != nil {
 		printed, _ := os.ReadFile(out.Name()) // best effort: the error alone is enough

@@ -47,7 +47,7 @@ func TestAnnouncer_Backup_IsOfTheStoragesOwnRuns(t *testing.T) {
 	spec := cluster.VolumeSpec{Type: "gp3", SizeGiB: 300, IOPS: 3000, ThroughputMiB: 125}
 
 	record, text := g.newExpecter(&heard{}, g.pastRuns(ended, store)).ofBackup(source("prod", spec), nil)
-	require.Nil(t, record, "nothing is known, and nobody is to be asked")
+	require.Nil(t, record, "nothing is known, and nothing is to be asked")
 	require.Empty(t, text)
 
 	h := &heard{}
@@ -65,7 +65,7 @@ func TestAnnouncer_Backup_IsOfTheStoragesOwnRuns(t *testing.T) {
 	require.NotNil(t, record, "what was read before is known")
 	require.NotEmpty(t, text)
 	record, _ = g.newExpecter(h, g.pastRuns(ended, store)).ofBackup(source("other", spec), nil)
-	require.Nil(t, record, "nobody knows how much data another cluster has")
+	require.Nil(t, record, "how much data another cluster has is unknown")
 }
 
 func phaseSeconds(e *report.Expected, phase string) float64 {

@@ -68,18 +68,17 @@ func (a *app) lockCommand() *cobra.Command {
 		Short: "Lock a backup's snapshots in EC2 until a date",
 		Long: `Lock a backup's snapshots in EC2 until a date: all of them, with EBS Snapshot Lock.
 
-A locked snapshot can be deleted by nobody, whatever their permissions; delete, prune and gc
-refuse its backup. A lock in governance mode can be removed by who may call
-ec2:UnlockSnapshot. One in compliance mode can be removed by nobody, AWS included, once its
---cool-off is over; without --cool-off that is at once. Then the backup's name has to be
-typed, or given by --confirm.
+A locked snapshot cannot be deleted, whatever the permissions; delete, prune and gc refuse its
+backup. A lock in governance mode can be removed by who may call ec2:UnlockSnapshot. One in
+compliance mode cannot be removed, even by AWS, once its --cool-off is over; without --cool-off
+that is at once. Then the backup's name has to be typed, or given by --confirm.
 
 A lock is only made longer or stronger. If a snapshot cannot be locked, the others are, the
 exit code is 3, and the same command finishes the set. Nothing is deleted. S3's objects are
 not locked: see docs/locks.md.`,
 		Example: `  tisnap lock prod-20261121-100000 --storage s3://backups/prod --until 30d
 
-  # can be undone for three days, and by nobody after that
+  # can be undone for three days, and not at all after that
   tisnap lock latest --storage s3://backups/prod --mode compliance --until 2027-06-01 --cool-off 72h`,
 		Args: exactly("BACKUP"), ValidArgsFunction: a.completeBackups,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -95,12 +94,12 @@ not locked: see docs/locks.md.`,
 	}
 	fl := cmd.Flags()
 	choose(cmd, fl, &f.mode, "mode", []string{ebs.LockGovernance, ebs.LockCompliance},
-		"who can remove the lock: those who may call ec2:UnlockSnapshot, or nobody")
+		"who can remove the lock: those who may call ec2:UnlockSnapshot, or no one")
 	fl.StringVar(&f.until, "until", "", "when the locks expire: 30d, 12h, 2027-06-01 or 2027-06-01T10:00:00Z")
 	fl.DurationVar(&f.coolOff, "cool-off", 0,
 		"with --mode compliance: how long new locks can still be removed, 1h to 72h (default: not at all)")
 	fl.StringVar(&f.confirm, "confirm", "",
-		"the backup's name, for locks that nobody can remove, instead of typing it")
+		"the backup's name, for locks that cannot be removed, instead of typing it")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print what would be locked; change nothing")
 	a.latestFlags(cmd, &f.latest)
 	a.localFlag(cmd)
@@ -150,7 +149,7 @@ func (a *app) lock(cmd *cobra.Command, f lockFlags, o lockset.Options) error {
 	return a.printLocks(newLockSetDoc("BackupLock", false, o.Backup, report), err)
 }
 
-// confirmFinal requires the backup's name, typed or by --confirm, for locks that nobody can remove.
+// confirmFinal requires the backup's name, typed or by --confirm, for locks that cannot be removed.
 func (a *app) confirmFinal(ctx context.Context, given string, o lockset.Options, plan *lockset.Report) error {
 	refused := func(format string, args ...any) *failure.Error {
 		return failure.New(failure.Usage, "lock backup", string(o.Backup), format, args...)
@@ -162,12 +161,12 @@ func (a *app) confirmFinal(ctx context.Context, given string, o lockset.Options,
 		}
 		var err error
 		given, err = a.ask(ctx, fmt.Sprintf(
-			"Nobody can remove these locks before %s, AWS included. Type the backup's name: ", a.view().text(o.Until)))
+			"These locks cannot be removed before %s, even by AWS. Type the backup's name: ", a.view().text(o.Until)))
 		if err != nil {
 			return err
 		}
 	} else if given == "" {
-		return refused("nobody can remove these locks before %s, AWS included", o.Until.Format(time.RFC3339)).
+		return refused("these locks cannot be removed before %s, even by AWS", o.Until.Format(time.RFC3339)).
 			WithHint("pass --confirm %s, or lock with --cool-off", o.Backup)
 	}
 	if given != string(o.Backup) {
@@ -205,7 +204,7 @@ func (a *app) unlockCommand() *cobra.Command {
 		Use:   "unlock BACKUP",
 		Short: "Remove the locks of a backup's snapshots",
 		Long: `Remove the locks of a backup's snapshots: those in governance mode, and those in compliance
-mode whose cool-off is not over. If one snapshot's lock can be removed by nobody, none is.
+mode whose cool-off is not over. If one snapshot's lock cannot be removed, none is.
 
 It needs ec2:UnlockSnapshot, which the policy of tisnap's role leaves out on purpose. On a
 terminal it shows the locks and asks; otherwise it needs --yes. A backup without locks

@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/lockset"
 )
 
-// What nobody can undo is done by the backup's name alone, typed on a terminal or given by a flag.
+// What cannot be undone is done by the backup's name alone, typed on a terminal or given by a flag.
 func TestConfirmFinal_OnlyByTheBackupsName(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -23,7 +23,7 @@ func TestConfirmFinal_OnlyByTheBackupsName(t *testing.T) {
 	}{
 		"the flag":            {"nightly-1", "", false, true, ""},
 		"another flag":        {"nightly", "", false, false, `"nightly" is not its name`},
-		"neither":             {"", "", false, false, "nobody can remove these locks"},
+		"neither":             {"", "", false, false, "these locks cannot be removed"},
 		"typed":               {"", "nightly-1\n", true, true, ""},
 		"yes":                 {"", "yes\n", true, false, `"yes" is not its name`},
 		"nothing":             {"", "\n", true, false, `"" is not its name`},
@@ -48,7 +48,7 @@ func TestConfirmFinal_OnlyByTheBackupsName(t *testing.T) {
 			require.ErrorContains(t, err, row.text)
 			if row.terminal && row.given == "" {
 				require.Contains(t, stderr.String(), "snap-1")
-				require.Contains(t, stderr.String(), "AWS included. Type the backup's name: ")
+				require.Contains(t, stderr.String(), "even by AWS. Type the backup's name: ")
 			}
 		})
 	}

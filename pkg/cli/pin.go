@@ -76,9 +76,9 @@ func (a *app) pinCommand() *cobra.Command {
 		Long: `Keep a backup from being deleted.
 
 delete, prune and gc leave a pinned backup alone until tisnap unpin, or until the time of
---until. The pin is an object in the storage: it keeps nobody from deleting the snapshots in
-EC2, for which see tisnap lock. A pin can be made longer, or get another reason, and is never
-made shorter. A backup whose deletion has begun is refused.`,
+--until. The pin is an object in the storage: it does not protect the snapshots in EC2, for
+which see tisnap lock. A pin can be made longer, or get another reason, and is never made
+shorter. A backup whose deletion has begun is refused.`,
 		Example: `  tisnap pin prod-20261121-100000 --storage s3://backups/prod --reason "audit 2026"
 
   # for half a year

@@ -30,7 +30,7 @@ func (a *app) deliver(ctx context.Context, f reportFlags, doc reportDocument) er
 		return err
 	}
 	_, _ = fmt.Fprintf(a.streams.Err, "the report is in %s\n", file.Name())
-	interrupted := ctx.Err() != nil // the report is written, and nobody waits for the browser
+	interrupted := ctx.Err() != nil // the report is written, and the browser is not waited for
 	if !f.open || interrupted {
 		return nil
 	}

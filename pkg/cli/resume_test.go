@@ -22,7 +22,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// The retry of the same night continues a backup that died; the next night's takes a new one, as nobody would look for
+// The retry of the same night continues a backup that died; the next night's takes a new one, as no one would look for
 // last night's data in it.
 func TestContinued_BackupOfTheNightBefore_IsNotContinuedUnasked(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ type view struct {
 	local bool // times in the local zone instead of UTC
 }
 
-// narrow is the width of a terminal that nobody widened.
+// narrow is the default width of a terminal.
 const narrow = 80
 
 // heading is the heading of a column of times.

@@ -45,6 +45,11 @@ func anywhere() []term {
 		word(`let(s|ting)? go( of)?|let(s|ting)? (it|them) go`, "release"),
 		word(`(is|are|was|were) not known`, "unknown, or cannot tell whether"),
 		word(`somebody(Else)?`, "someone"),
+		{old: regexp.MustCompile(`\b[Nn]obody(Else)?\b`), use: "what it is of: no run, no store; or a passive"},
+		{
+			old: regexp.MustCompile(`\bTest\w*(Says?|Said|Tells?|Told|Nobody|Somebody|LetGo|TakenBack)(\b|_|[A-Z])`),
+			use: "what fails or is guaranteed: Reports, Names, Lists, Fails",
+		},
 		word(`(take|takes|taken|taking|took) back`, "flash back, or undo"),
 	}
 }
