@@ -30,10 +30,10 @@ type waitedPD struct {
 }
 
 func (r waitedPD) StartPD(ctx context.Context, name cluster.Name, replicas int) ([]string, error) {
-	saying, cancel := context.WithTimeout(ctx, 30*time.Second)
+	waiting, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for name.Name == "copy" && !strings.Contains(r.output.String(), waitsForPD) {
-		if wait.For(saying, 20*time.Millisecond) != nil {
+		if wait.For(waiting, 20*time.Millisecond) != nil {
 			break
 		}
 	}

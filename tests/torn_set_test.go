@@ -34,8 +34,8 @@ const entries = 40
 // books is a cluster with a ledger and a heartbeat.
 type books struct {
 	*place
-	keys *workload.Cluster
-	said string // by the last restore, on stderr
+	keys   *workload.Cluster
+	stderr string // by the last restore, on stderr
 }
 
 // newBooks makes it, with so many replicas of each region. The ledger's rows, its index and the heartbeat are in regions of
@@ -125,7 +125,7 @@ func (b *books) check(t *testing.T, name string) *checks.Result {
 	target := cluster.Name{Namespace: "tidb", Name: "copy"}
 	e := b.run(t, "restore", name, "--to", target.String(), "--storage", tornStorage, "--timeout", "1m")
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
-	b.said = e.stderr
+	b.stderr = e.stderr
 	defer func() {
 		_, err := b.bed.DestroyCluster(t.Context(), target)
 		require.NoError(t, err)
@@ -247,5 +247,5 @@ func TestTornSet_OlderStoreHasTheRangesOfBeforeASplit_RestoreWarns(t *testing.T)
 	b.tear(t, "newer", store, older)
 	result := b.check(t, "newer")
 	require.Equal(t, checks.Passed, result.Outcome, "%+v", result)
-	require.Contains(t, b.said, "disagree about the version: a split or merge fell into the cut")
+	require.Contains(t, b.stderr, "disagree about the version: a split or merge fell into the cut")
 }

@@ -70,8 +70,8 @@ func TestFiveSetsWereDeletedInProgress_WaitsBeforeTheHold(t *testing.T) {
 			_, err := r.run(t.Context(), t, o)
 			require.NoError(t, err)
 			r.requireSealed(t, o)
-			said := strings.Join(r.events.texts(), "\n")
-			require.Equal(t, row.waits, strings.Contains(said, "sets of the volumes' snapshots were deleted"), said)
+			messages := strings.Join(r.events.texts(), "\n")
+			require.Equal(t, row.waits, strings.Contains(messages, "sets of the volumes' snapshots were deleted"), messages)
 		})
 	}
 }

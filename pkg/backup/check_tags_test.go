@@ -16,7 +16,7 @@ func TestRun_SnapshotLosesItsTags_PutBackOrNamed(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		refused bool
-		says    string
+		message string
 	}{
 		"put back": {false, "they were restored"},
 		"named":    {true, "they cannot be restored (allow ec2:CreateTags"},
@@ -44,7 +44,7 @@ func TestRun_SnapshotLosesItsTags_PutBackOrNamed(t *testing.T) {
 			require.NotEmpty(t, lost)
 			texts := strings.Join(r.events.texts(), "\n")
 			require.Contains(t, texts, "snapshot "+lost)
-			require.Contains(t, texts, row.says)
+			require.Contains(t, texts, row.message)
 			for _, s := range r.bed.EC2.Snapshots() {
 				require.Equal(t, row.refused && string(s.ID) == lost, s.Tags[ebs.TagRun] == "", s.ID)
 			}

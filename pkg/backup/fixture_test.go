@@ -286,17 +286,17 @@ func (s *spyStore) Create(ctx context.Context, key string, body []byte) (objstor
 
 // sink calls a function at the start of a step.
 type sink struct {
-	mu   sync.Mutex
-	step string
-	do   func()
-	said []string
+	mu       sync.Mutex
+	step     string
+	do       func()
+	messages []string
 }
 
 // texts are the notes and warnings so far.
 func (s *sink) texts() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.said)
+	return slices.Clone(s.messages)
 }
 
 func (s *sink) at(step string, do func()) {
@@ -309,7 +309,7 @@ func (s *sink) Emit(e phase.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.Message != "" {
-		s.said = append(s.said, e.Message)
+		s.messages = append(s.messages, e.Message)
 	}
 	if e.Type == phase.StepStarted && e.Step == s.step && s.do != nil {
 		s.do()

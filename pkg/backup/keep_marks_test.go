@@ -38,9 +38,9 @@ func TestRun_DiesBeforeItsManifest_NextProcessHasItsMarks(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, second.Before, 1)
 			r.requireSealed(t, o)
-			said := strings.Join(r.events.texts(), "\n")
+			messages := strings.Join(r.events.texts(), "\n")
 			if row.warns {
-				require.Contains(t, said, "those of an earlier process cannot be read")
+				require.Contains(t, messages, "those of an earlier process cannot be read")
 				require.Nil(t, second.Manifest.Marks)
 				return
 			}

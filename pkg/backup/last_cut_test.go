@@ -84,7 +84,7 @@ func TestRightAfterAFailedRun_WaitsBeforeTheHold(t *testing.T) {
 	_, err = r.run(t.Context(), t, o)
 	require.NoError(t, err)
 	r.requireSealed(t, o)
-	said := strings.Join(r.events.texts(), "\n")
-	require.Contains(t, said, "EC2 takes no second snapshot", "it is waited for")
-	require.Contains(t, said, "not held by this run")
+	messages := strings.Join(r.events.texts(), "\n")
+	require.Contains(t, messages, "EC2 takes no second snapshot", "it is waited for")
+	require.Contains(t, messages, "not held by this run")
 }

@@ -110,8 +110,8 @@ func (p *otherPD) Stores(ctx context.Context) ([]pd.Store, error) {
 func TestRun_TiKVThatIsNotKnown_HasNoMarks(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		pd   otherPD
-		says string
+		pd      otherPD
+		message string
 	}{
 		"the cluster": {otherPD{version: "9.9.9"}, "TiKV 9.9.9 is not supported"},
 		"one store": {otherPD{stores: func(stores []pd.Store) []pd.Store {
@@ -131,7 +131,7 @@ func TestRun_TiKVThatIsNotKnown_HasNoMarks(t *testing.T) {
 			result, err := r.run(t.Context(), t, r.marking())
 			require.NoError(t, err)
 			require.Nil(t, result.Manifest.Marks)
-			require.Contains(t, strings.Join(r.events.texts(), "\n"), c.says)
+			require.Contains(t, strings.Join(r.events.texts(), "\n"), c.message)
 		})
 	}
 }

@@ -64,7 +64,7 @@ func TestRun_MarksCannotBeRead_IsSealedWithout(t *testing.T) {
 		rules   []fault.Rule
 		timeout time.Duration
 		none    bool // the manifest has no marks at all
-		says    string
+		message string
 	}{
 		{"no store has the service", []fault.Rule{{Point: "tikv.*.RegionInfo", Code: "Unimplemented", Times: -1}}, 0, false, "do not show their raft logs"},
 		{"no store answers", []fault.Rule{{Point: "tikv.*.RegionInfo", Position: fault.After, Times: -1}}, 0, false, "answers are missing"},
@@ -81,7 +81,7 @@ func TestRun_MarksCannotBeRead_IsSealedWithout(t *testing.T) {
 			result, err := r.run(t.Context(), t, o)
 			require.NoError(t, err)
 			r.requireSealed(t, o)
-			require.Contains(t, strings.Join(r.events.texts(), "\n"), c.says)
+			require.Contains(t, strings.Join(r.events.texts(), "\n"), c.message)
 			if c.none {
 				require.Nil(t, result.Manifest.Marks)
 				return

@@ -104,8 +104,8 @@ func (r *rig) underPause(t *testing.T, p pausing, o backup.Options) (*backup.Res
 
 func (r *rig) requireWarned(t *testing.T, text string) {
 	t.Helper()
-	said := r.events.texts()
-	require.True(t, slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, text) }), "%q in %q", text, said)
+	messages := r.events.texts()
+	require.True(t, slices.ContainsFunc(messages, func(s string) bool { return strings.Contains(s, text) }), "%q in %q", text, messages)
 }
 
 // transfer moves the leadership of a region, as an election does, and gives the region. PD may move it back at once: what
@@ -259,9 +259,9 @@ func killedReading(t *testing.T, r *rig) {
 func TestBackup_UnderAPauseThatReadNothing_IsUnproven(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		name string
-		left func(*testing.T, *rig)
-		says string
+		name    string
+		left    func(*testing.T, *rig)
+		message string
 	}{
 		{"nothing was ever left", func(*testing.T, *rig) {}, "published none"},
 		{"a pause that died has left its reading", killedReading, "run killed has left them, and run pause holds the cluster"},
@@ -278,7 +278,7 @@ func TestBackup_UnderAPauseThatReadNothing_IsUnproven(t *testing.T) {
 			refused.EarlyApply = backup.RequireNoEarlyApply
 			result, err := r.underPause(t, pausing{policy: backup.IgnoreEarlyApply}, refused)
 			require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
-			require.ErrorContains(t, err, tc.says)
+			require.ErrorContains(t, err, tc.message)
 			require.False(t, result.Sealed)
 			require.Empty(t, r.bed.EC2.Snapshots(), "it fails before its cut")
 
@@ -286,7 +286,7 @@ func TestBackup_UnderAPauseThatReadNothing_IsUnproven(t *testing.T) {
 			result, err = r.underPause(t, pausing{policy: backup.IgnoreEarlyApply}, o)
 			require.NoError(t, err)
 			require.Equal(t, &manifest.EarlyApply{State: manifest.EarlyApplyUnproven}, result.Manifest.EarlyApply)
-			r.requireWarned(t, tc.says)
+			r.requireWarned(t, tc.message)
 			r.requireSealed(t, o)
 		})
 	}
@@ -312,8 +312,8 @@ func TestBackup_UnderAPause_Ignored_IsUnprovenWithoutAWarning(t *testing.T) {
 	result, err := r.underPause(t, pausing{}, o)
 	require.NoError(t, err)
 	require.Equal(t, &manifest.EarlyApply{State: manifest.EarlyApplyUnproven}, result.Manifest.EarlyApply)
-	for _, said := range r.events.texts() {
-		require.NotContains(t, said, "raft logs")
+	for _, message := range r.events.texts() {
+		require.NotContains(t, message, "raft logs")
 	}
 }
 

@@ -59,8 +59,8 @@ func TestFlags_EarlyApply_IsCheckedBeforeAnythingIsRead(t *testing.T) {
 	full := []string{"backup", "full", "--type=aws-ebs", "--storage=s3://b/p", "--volume-file=/nowhere"}
 	pause := []string{"operator", "pause-gc-and-schedulers", "--pd=127.0.0.1:1"}
 	for name, row := range map[string]struct {
-		args []string
-		says string
+		args    []string
+		message string
 	}{
 		"full, prevent":            {append(slices.Clone(full), "--early-apply=prevent"), "/nowhere"},
 		"full, ignore":             {append(slices.Clone(full), "--early-apply=ignore"), "/nowhere"},
@@ -74,7 +74,7 @@ func TestFlags_EarlyApply_IsCheckedBeforeAnythingIsRead(t *testing.T) {
 			t.Parallel()
 			got, _ := logged(t, row.args...)
 			require.Equal(t, brcompat.ExitFailed, got.code)
-			require.Contains(t, got.stderr, row.says)
+			require.Contains(t, got.stderr, row.message)
 		})
 	}
 }

@@ -87,8 +87,8 @@ func seal(t *testing.T, c catalog.Catalog, body string) {
 func TestCheckFreeForBR_UsedPrefix_NamesTheOwner(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		prepare    func(t *testing.T, c catalog.Catalog)
-		says, hint string
+		prepare       func(t *testing.T, c catalog.Catalog)
+		message, hint string
 	}{
 		"a dead run":     {unsealed, "of backup b1, which is not sealed: its run run-1 is active, or died", "tisnap gc --older-than 0s --yes --storage "},
 		"a whole backup": {func(t *testing.T, c catalog.Catalog) { t.Helper(); sealed(t, c, "b1") }, "of backup b1, which is sealed", "choose another prefix"},
@@ -104,7 +104,7 @@ func TestCheckFreeForBR_UsedPrefix_NamesTheOwner(t *testing.T) {
 			require.NoError(t, k.LockForBR(t.Context(), claimOf("b1", "run-1")))
 			err := k.CheckFreeForBR(t.Context(), "b2")
 			require.Equal(t, failure.Conflict, failure.KindOf(err))
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.message)
 			require.Contains(t, failure.HintOf(err), c.hint)
 		})
 	}

@@ -75,15 +75,15 @@ func TestChoice_OfTheCommands(t *testing.T) {
 			require.Equal(t, words[0], found.Flag(flag).DefValue)
 			require.Error(t, found.ParseFlags([]string{"--" + flag, "fancy"}))
 
-			var offered, said bytes.Buffer
+			var offered, stderr bytes.Buffer
 			ask := []string{cobra.ShellCompNoDescRequestCmd, command, "--" + flag, ""}
-			require.Equal(t, ExitDone, Run(t.Context(), ask, Streams{Out: &offered, Err: &said}, Version{}))
+			require.Equal(t, ExitDone, Run(t.Context(), ask, Streams{Out: &offered, Err: &stderr}, Version{}))
 			want := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "" })
 			require.Equal(t, append(want, ":4"), strings.Fields(offered.String()))
-			require.Equal(t, ExitCode(2), Run(t.Context(), []string{command, "--" + flag, "fancy"}, Streams{Out: &said, Err: &said}, Version{}))
+			require.Equal(t, ExitCode(2), Run(t.Context(), []string{command, "--" + flag, "fancy"}, Streams{Out: &stderr, Err: &stderr}, Version{}))
 			t.Setenv(envName(flag), "fancy")
-			require.Equal(t, ExitCode(2), Run(t.Context(), []string{command, "x"}, Streams{Out: &said, Err: &said}, Version{}))
-			require.Contains(t, said.String(), `for "--`+flag+`" flag: want one of `)
+			require.Equal(t, ExitCode(2), Run(t.Context(), []string{command, "x"}, Streams{Out: &stderr, Err: &stderr}, Version{}))
+			require.Contains(t, stderr.String(), `for "--`+flag+`" flag: want one of `)
 		})
 	}
 }

@@ -29,13 +29,13 @@ func appendRecord(t *testing.T, store objstore.Store, r phase.Record) {
 func TestLogs_FollowsTheJournal(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
-		end  *phase.Record
-		kind failure.Kind
-		says string
+		end     *phase.Record
+		kind    failure.Kind
+		message string
 	}{
 		"done":   {end: &phase.Record{Seq: 3, Type: phase.RecordEnd}},
-		"failed": {end: &phase.Record{Seq: 3, Type: phase.RecordEnd, Error: "no volume"}, kind: failure.Unknown, says: "no volume"},
-		"died":   {kind: failure.Unready, says: "runs abort r"},
+		"failed": {end: &phase.Record{Seq: 3, Type: phase.RecordEnd, Error: "no volume"}, kind: failure.Unknown, message: "no volume"},
+		"died":   {kind: failure.Unready, message: "runs abort r"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -56,13 +56,13 @@ func TestLogs_FollowsTheJournal(t *testing.T) {
 			require.NoError(t, lock.Release(t.Context()))
 			err = <-ended
 			require.Equal(t, 1, strings.Count(out.String(), "connect"), "each record once")
-			if row.says == "" {
+			if row.message == "" {
 				require.NoError(t, err)
 				return
 			}
-			require.NotContains(t, out.String(), row.says, "the error is printed once")
+			require.NotContains(t, out.String(), row.message, "the error is printed once")
 			require.Equal(t, row.kind, failure.KindOf(err))
-			require.Contains(t, err.Error()+failure.HintOf(err), row.says)
+			require.Contains(t, err.Error()+failure.HintOf(err), row.message)
 		})
 	}
 }

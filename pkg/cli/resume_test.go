@@ -66,8 +66,8 @@ func TestContinued_AnotherRequest_IsRefusedWithTheDifference(t *testing.T) {
 	}
 	was := restore.Options{Changes: operator1.Changes{Manifest: object(3), Patches: []json.RawMessage{object(4), object(5)}}}
 	for name, row := range map[string]struct {
-		change func(*restore.Options)
-		said   string // "" if it is the same request
+		change     func(*restore.Options)
+		difference string // "" if it is the same request
 	}{
 		"the same":               {func(*restore.Options) {}, ""},
 		"another patch":          {func(o *restore.Options) { o.Changes.Patches = []json.RawMessage{object(4), object(6)} }, "--patch is"},
@@ -98,13 +98,13 @@ func TestContinued_AnotherRequest_IsRefusedWithTheDifference(t *testing.T) {
 			core, logged := observer.New(zap.WarnLevel)
 			id, _, err := continued(t.Context(), store, zap.New(core), "", about)
 			require.NoError(t, err)
-			if row.said == "" {
+			if row.difference == "" {
 				require.EqualValues(t, "dead", id)
 				return
 			}
 			require.NotEqualValues(t, "dead", id)
 			require.Equal(t, 1, logged.Len())
-			require.Contains(t, fmt.Sprint(logged.All()[0].ContextMap()["error"]), row.said)
+			require.Contains(t, fmt.Sprint(logged.All()[0].ContextMap()["error"]), row.difference)
 		})
 	}
 }
@@ -178,7 +178,7 @@ func TestRunOfANamesake_IsContinuedOnlyIfItIsChosen(t *testing.T) {
 		uid       string
 		chosen    string
 		want      bool
-		said      []string
+		reasons   []string
 	}{
 		"its own backup":                      {backup, 7, "", "", true, nil},
 		"a backup of a namesake":              {backup, 8, "", "", false, []string{"PD's cluster id 7", "PD's cluster id 8"}},
@@ -203,7 +203,7 @@ func TestRunOfANamesake_IsContinuedOnlyIfItIsChosen(t *testing.T) {
 			id, _, err := continued(t.Context(), store, zap.New(core), row.chosen, request)
 			require.NoError(t, err)
 			require.Equal(t, row.want, id == "dead", id)
-			for _, text := range row.said {
+			for _, text := range row.reasons {
 				require.Contains(t, fmt.Sprint(logged.All()[0].ContextMap()["error"]), text)
 			}
 		})

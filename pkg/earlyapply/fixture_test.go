@@ -55,14 +55,14 @@ func (f *fleet) EarlyAppliers(_ context.Context, address string) (int, error) {
 	if err := f.refuses[address]; err != nil {
 		return 0, err
 	}
-	says := f.early[address]
-	if len(says) == 0 {
+	readings := f.early[address]
+	if len(readings) == 0 {
 		return 0, nil
 	}
-	if len(says) > 1 {
-		f.early[address] = says[1:]
+	if len(readings) > 1 {
+		f.early[address] = readings[1:]
 	}
-	return says[0], nil
+	return readings[0], nil
 }
 
 func (f *fleet) FirstLock(_ context.Context, _ string, r cluster.Region, _ cluster.TS) (cluster.TS, error) {

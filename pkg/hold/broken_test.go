@@ -131,7 +131,7 @@ func TestHold_PDRestarted_IsBroken(t *testing.T) {
 
 func TestProve_WhatPDForgot_IsBroken(t *testing.T) {
 	t.Parallel()
-	says := map[string]string{
+	messages := map[string]string{
 		"a pause": "not paused: balance-leader-scheduler", "a limit": "schedule.replica-schedule-limit", "the safe point": "tisnap-run-1",
 		"GC itself": "GC", "a new scheduler": "not paused: shuffle-leader-scheduler",
 	}
@@ -154,12 +154,12 @@ func TestProve_WhatPDForgot_IsBroken(t *testing.T) {
 			require.NoError(t, forget(ctx, r))
 			err := h.Prove(ctx)
 			require.ErrorIs(t, err, hold.ErrBroken)
-			require.ErrorContains(t, err, says[what])
+			require.ErrorContains(t, err, messages[what])
 			inner, cancel := h.Context(ctx)
 			defer cancel()
 			<-inner.Done()
 			broke, err := h.Release(ctx)
-			require.ErrorContains(t, broke, says[what])
+			require.ErrorContains(t, broke, messages[what])
 			require.NoError(t, err)
 			r.requireFree(t)
 		})

@@ -17,9 +17,9 @@ import (
 func TestCheckForeign_WhatOthersHold_IsRefusedAndNamed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name string
-		hold func(ctx context.Context, r *rig) error
-		says string // "" is no refusal
+		name    string
+		hold    func(ctx context.Context, r *rig) error
+		message string // "" is no refusal
 	}{
 		{"nothing", func(context.Context, *rig) error { return nil }, ""},
 		{"a paused scheduler", func(_ context.Context, r *rig) error {
@@ -61,12 +61,12 @@ func TestCheckForeign_WhatOthersHold_IsRefusedAndNamed(t *testing.T) {
 			before := r.left(t)
 			err := hold.CheckForeign(ctx, name, r.pd, hold.Own{Run: "run-1"})
 			require.Equal(t, before, r.left(t), "nothing is changed")
-			if c.says == "" {
+			if c.message == "" {
 				require.NoError(t, err)
 				return
 			}
 			require.Equal(t, failure.Conflict, failure.KindOf(err))
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.message)
 			require.Contains(t, failure.HintOf(err), "tisnap release tidb/prod --all")
 		})
 	}

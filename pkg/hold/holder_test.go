@@ -17,7 +17,7 @@ func TestHolder_GoesIntoTheRunAndComesBack(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		holder hold.Holder
-		says   string
+		text   string
 	}{
 		{"the pod of a Job", hold.Holder{Host: "backup-demo-init-x7k2p", Pod: true, Ends: ends}, "pod backup-demo-init-x7k2p (Job backup-demo-init), which ends it by 2026-11-25T03:15:00Z"},
 		{"a pod without an owner", hold.Holder{Host: "toolbox", Pod: true, Ends: ends}, "pod toolbox, which ends it by 2026-11-25T03:15:00Z"},
@@ -30,7 +30,7 @@ func TestHolder_GoesIntoTheRunAndComesBack(t *testing.T) {
 			require.True(t, ok)
 			require.Equal(t, cluster.RunID("20261125t030000-ab12"), run)
 			require.Equal(t, c.holder, holder)
-			require.Equal(t, c.says, holder.String())
+			require.Equal(t, c.text, holder.String())
 		})
 	}
 }

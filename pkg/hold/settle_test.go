@@ -253,9 +253,9 @@ func TestPauseStores_VersionChangedAfterApply_IsAppliedAgain(t *testing.T) {
 func TestPauseStores_WhatDoesNotSettle_IsNamed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name   string
-		change func([]cluster.Region) []cluster.Region
-		says   string
+		name    string
+		change  func([]cluster.Region) []cluster.Region
+		message string
 	}{
 		{"a voter on a store that is not held", func(led []cluster.Region) []cluster.Region {
 			for i := range led {
@@ -279,7 +279,7 @@ func TestPauseStores_WhatDoesNotSettle_IsNamed(t *testing.T) {
 				return c.change(led), nil
 			})
 			require.Equal(t, failure.Limited, failure.KindOf(err), "%v", err)
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.message)
 		})
 	}
 }

@@ -20,7 +20,7 @@ func TestSameCluster_ByIDsAlone(t *testing.T) {
 	for name, row := range map[string]struct {
 		was, now journal.About
 		proven   bool
-		said     []string
+		reasons  []string
 	}{
 		"the same PD":                {is(7, ""), is(7, ""), true, nil},
 		"another PD":                 {is(7, ""), is(8, ""), false, []string{"tidb/prod", "PD's cluster id 7", "PD's cluster id 8"}},
@@ -36,12 +36,12 @@ func TestSameCluster_ByIDsAlone(t *testing.T) {
 			t.Parallel()
 			proven, err := row.was.SameCluster("r1", &row.now)
 			require.Equal(t, row.proven, proven)
-			if row.said == nil {
+			if row.reasons == nil {
 				require.NoError(t, err)
 				return
 			}
 			require.Equal(t, failure.Conflict, failure.KindOf(err))
-			for _, text := range row.said {
+			for _, text := range row.reasons {
 				require.ErrorContains(t, err, text)
 			}
 			require.Equal(t, failure.Conflict, failure.KindOf(row.was.SameRequest("r1", &row.now)))

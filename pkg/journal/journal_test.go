@@ -101,8 +101,8 @@ func TestSameRequest_ShowsTheDifference(t *testing.T) {
 	prod := cluster.Name{Namespace: "tidb", Name: "prod"}
 	was := journal.About{Operation: journal.Restore, Cluster: prod, Backup: "b", Request: map[string]string{"volume-iops": "16000", "patch": "0a"}}
 	for name, row := range map[string]struct {
-		change func(*journal.About)
-		said   string // "" if it is the same
+		change     func(*journal.About)
+		difference string // "" if it is the same
 	}{
 		"the same":           {func(*journal.About) {}, ""},
 		"another version":    {func(a *journal.About) { a.Tool = "v2" }, ""},
@@ -121,12 +121,12 @@ func TestSameRequest_ShowsTheDifference(t *testing.T) {
 			other := was
 			row.change(&other)
 			err := was.SameRequest("r1", &other)
-			if row.said == "" {
+			if row.difference == "" {
 				require.NoError(t, err)
 				return
 			}
 			require.Equal(t, failure.Conflict, failure.KindOf(err))
-			require.ErrorContains(t, err, row.said)
+			require.ErrorContains(t, err, row.difference)
 			if other.Operation != was.Operation {
 				require.NotContains(t, err.Error(), "--", "commands have other options")
 			}

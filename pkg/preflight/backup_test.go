@@ -62,11 +62,11 @@ func TestBackup_TombstonesAndTiFlash_DoNotCount(t *testing.T) {
 func TestBackup_WhatWouldFailLater_IsRefused(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
-		name   string
-		breaks func(w *world)
-		kind   failure.Kind
-		says   string
-		hint   string
+		name    string
+		breaks  func(w *world)
+		kind    failure.Kind
+		message string
+		hint    string
 	}{
 		{"recovery mode", func(w *world) { w.tc.RecoveryMode = true }, failure.Unready, "recovery mode", ""},
 		{"unsteady by its objects", func(w *world) {
@@ -109,7 +109,7 @@ func TestBackup_WhatWouldFailLater_IsRefused(t *testing.T) {
 			c.breaks(w)
 			src, err := preflight.Backup(t.Context(), w, w, w, prod, preflight.Limits{TS: preflight.TSRules{MaxLag: maxLag}})
 			require.Nil(t, src)
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.message)
 			require.Equal(t, c.kind, failure.KindOf(err))
 			require.Contains(t, failure.HintOf(err), c.hint)
 		})

@@ -222,20 +222,20 @@ func TestCutCaughtLeadersThatAppliedEarly_TheirReplicasAreRebuilt(t *testing.T) 
 
 // notes keeps what a run said. It is safe for concurrent use.
 type notes struct {
-	mu   sync.Mutex
-	said []string
+	mu       sync.Mutex
+	messages []string
 }
 
 func (n *notes) Emit(e phase.Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.said = append(n.said, e.Message)
+	n.messages = append(n.messages, e.Message)
 }
 
 func (n *notes) have(text string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return strings.Contains(strings.Join(n.said, "\n"), text)
+	return strings.Contains(strings.Join(n.messages, "\n"), text)
 }
 
 // awaitLogs returns when the logs of a store have all that those of a stalled one have, on the device: what a leader wrote to

@@ -16,17 +16,17 @@ import (
 
 // untagger takes the run's tag off the first volume that the restore made, and keeps what the run said.
 type untagger struct {
-	l    *lab
-	mu   sync.Mutex
-	lost string
-	said []string
+	l        *lab
+	mu       sync.Mutex
+	lost     string
+	messages []string
 }
 
 func (u *untagger) Emit(e phase.Event) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if e.Message != "" {
-		u.said = append(u.said, e.Message)
+		u.messages = append(u.messages, e.Message)
 	}
 	if e.Type == phase.StepStarted && e.Step == "await-volumes" {
 		for _, v := range u.l.volumes() {
@@ -56,9 +56,9 @@ func TestTagsOfAVolumeMayNotBePutBack_TheVolumeIsNamed(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, result.Restored, "it is as good without")
 	require.NotEmpty(t, u.lost)
-	said := strings.Join(u.said, "\n")
-	require.Contains(t, said, "volume "+u.lost+" lacks 1 tags, by which tisnap gc finds it, and they cannot be added (grant ec2:CreateTags): ")
-	require.NotContains(t, said, "they were restored")
+	messages := strings.Join(u.messages, "\n")
+	require.Contains(t, messages, "volume "+u.lost+" lacks 1 tags, by which tisnap gc finds it, and they cannot be added (grant ec2:CreateTags): ")
+	require.NotContains(t, messages, "they were restored")
 }
 
 // A volume that lost its tag gets it back.
@@ -69,7 +69,7 @@ func TestRestore_VolumeLosesItsTag_PutBack(t *testing.T) {
 	_, err := l.restore(t.Context(), t, u, nil)
 	require.NoError(t, err)
 	require.NotEmpty(t, u.lost)
-	require.Contains(t, strings.Join(u.said, "\n"), "volume "+u.lost+" had lost 1 of its tags: they were restored")
+	require.Contains(t, strings.Join(u.messages, "\n"), "volume "+u.lost+" had lost 1 of its tags: they were restored")
 	for _, v := range l.volumes() {
 		require.Equal(t, "restore-1", v.Tags[ebs.TagRun])
 		require.Equal(t, target().String(), v.Tags[ebs.TagCluster])

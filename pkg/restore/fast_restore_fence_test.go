@@ -46,12 +46,12 @@ func TestFastRestore_LockLost_IsLeftToTheNextProcess(t *testing.T) {
 			sink := &texts{}
 			err := phase.New(phase.Config{Run: "r", Journal: phase.NoJournal{}, Fence: r.runner.Fence(), Sink: sink}).Run(t.Context(), []phase.Step{begin, end})
 			require.ErrorContains(t, err, "run other has it")
-			require.Contains(t, sink.said, volumes.KeptFast)
+			require.Contains(t, sink.messages, volumes.KeptFast)
 		})
 	}
 }
 
 // texts keeps what a run said.
-type texts struct{ said []string }
+type texts struct{ messages []string }
 
-func (w *texts) Emit(e phase.Event) { w.said = append(w.said, e.Message) }
+func (w *texts) Emit(e phase.Event) { w.messages = append(w.messages, e.Message) }

@@ -46,10 +46,10 @@ func (k targetOf) Cluster(context.Context, cluster.Name) (kube.TidbCluster, erro
 
 func (k targetOf) TiDBPods(context.Context, cluster.Name) ([]string, error) { return k.pods, k.podsErr }
 
-// said keeps the notes and warnings of a run.
-type said struct{ notes, warnings []string }
+// notices keeps the notes and warnings of a run.
+type notices struct{ notes, warnings []string }
 
-func (n *said) Emit(e phase.Event) {
+func (n *notices) Emit(e phase.Event) {
 	switch e.Type {
 	case phase.Note:
 		n.notes = append(n.notes, e.Message)
@@ -172,7 +172,7 @@ func TestLoadMarks_WhatDecides(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			seen := &said{}
+			seen := &notices{}
 			r, oracle := marked(t, seen)
 			c.change(t, r, oracle)
 			set := r.marksNow(t)

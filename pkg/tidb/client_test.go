@@ -29,8 +29,8 @@ func TestTables_AreTheUsers(t *testing.T) {
 func TestCheckTable_RowsAndEntriesDisagree_Corrupt(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
-		damage tidbtest.Change
-		says   string
+		damage  tidbtest.Change
+		message string
 	}{
 		"a row is lost":         {only(t, 1, "bob", "_r", nil), "data inconsistency in table: accounts, index: owner"},
 		"an entry is lost":      {only(t, 1, "bob", "_i", nil), "index-count:2 != record-count:3"},
@@ -43,7 +43,7 @@ func TestCheckTable_RowsAndEntriesDisagree_Corrupt(t *testing.T) {
 			l.data.Write(row.damage)
 			err := l.client.CheckTable(within(t), bank)
 			require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
-			require.ErrorContains(t, err, row.says)
+			require.ErrorContains(t, err, row.message)
 			require.NotContains(t, err.Error(), "bob", "what rows hold is not in reports")
 			require.NotContains(t, err.Error(), "old-owner")
 		})

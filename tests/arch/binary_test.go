@@ -42,19 +42,19 @@ func TestBinary_StaysSmall(t *testing.T) {
 	}
 }
 
-// link builds a program with the Makefile's tags and returns what the linker said.
+// link builds a program with the Makefile's tags and returns what the linker printed.
 func link(t *testing.T, program, path, ldflags string) *bytes.Buffer {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", tags(t), "-ldflags", ldflags,
 		"-o", path, "./cmd/"+program)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var output bytes.Buffer
+	cmd.Stderr = &output
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v: %.2000s", err, said.String())
+		t.Fatalf("%v: %.2000s", err, output.String())
 	}
-	return &said
+	return &output
 }
 
 // tags are the build tags of make build.

@@ -123,15 +123,15 @@ func (o *realOperator) tisnap(t *testing.T, bed *testbed.Testbed) round.Tisnap {
 		if args[0] == "backup" {
 			account = accounts["rbac-backup"]
 		}
-		said := &shipped.Output{}
+		output := &shipped.Output{}
 		cmd := exec.CommandContext(ctx, program, append(args, "--progress", "plain")...)
 		cmd.Env = append(append(os.Environ(), bed.Env()...), "KUBECONFIG="+account)
-		cmd.Stdout, cmd.Stderr = said, said
+		cmd.Stdout, cmd.Stderr = output, output
 		if out != nil {
 			cmd.Stdout = out
 		}
 		err := cmd.Run()
-		fmt.Fprintf(os.Stderr, "$ tisnap %s\n%s\n", strings.Join(args, " "), said)
+		fmt.Fprintf(os.Stderr, "$ tisnap %s\n%s\n", strings.Join(args, " "), output)
 		if cmd.ProcessState != nil && cmd.ProcessState.Exited() {
 			return cmd.ProcessState.ExitCode(), nil
 		}

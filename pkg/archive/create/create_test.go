@@ -162,7 +162,7 @@ func TestRun_BackupCannotBeArchived_Refused(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare func(t *testing.T, l *lab, o *create.Options)
 		kind    failure.Kind
-		says    string
+		message string
 	}{
 		"being deleted": {func(t *testing.T, l *lab, _ *create.Options) {
 			require.NoError(t, catalog.Catalog{Store: l.store}.Bury(t.Context(), "one", "", "by a test", false))
@@ -186,7 +186,7 @@ func TestRun_BackupCannotBeArchived_Refused(t *testing.T) {
 			test.prepare(t, l, &o)
 			_, err := create.Run(t.Context(), l.deps(l.open(t)), o)
 			require.Equal(t, test.kind, failure.KindOf(err), "%v", err)
-			require.ErrorContains(t, err, test.says)
+			require.ErrorContains(t, err, test.message)
 		})
 	}
 }

@@ -105,7 +105,7 @@ func TestUnchanged_EachConditionLeftOut_HasACounterExample(t *testing.T) {
 			for i := range c.peers {
 				images[cluster.StoreID(i+1)] = image{region: &c.peers[i]}
 			}
-			made, err := makePlan(t, said(images, true), 3)
+			made, err := makePlan(t, reported(images, true), 3)
 			require.NoError(t, err)
 			require.Len(t, made.Leaders, 1)
 			for _, log := range made.Logs() {

@@ -111,7 +111,7 @@ func TestMakePlan_HeldCluster_KeepsAllThatWasCommitted(t *testing.T) {
 		before := w.committed()
 		images := w.cut(false)
 		w.log(images)
-		metas := said(images, false)
+		metas := reported(images, false)
 		plan, err := makePlan(t, metas, 3)
 		require.NoError(t, err, "a good backup is refused")
 		sound(t, plan, metas)
@@ -137,7 +137,7 @@ func TestMakePlan_HardStateTerms_WhatIsElectedKeepsAll(t *testing.T) {
 		before := w.committed()
 		images := w.cut(false)
 		w.log(images)
-		metas := said(images, true)
+		metas := reported(images, true)
 		plan, err := makePlan(t, metas, 3)
 		require.NoError(t, err, "a good backup is refused")
 		sound(t, plan, metas)
@@ -163,7 +163,7 @@ func TestMakePlan_LostStore_KeepsAllOrRefuses(t *testing.T) {
 		plans++
 		lost := rapid.SampledFrom(w.stores).Draw(t, "lost")
 		delete(images, lost)
-		metas := said(images, false)
+		metas := reported(images, false)
 		plan, err := makePlan(t, metas, 3, lost)
 		if err != nil {
 			require.Equal(t, failure.Corrupt, failure.KindOf(err))
@@ -198,7 +198,7 @@ func TestMakePlan_ClusterThatWasNotHeld_IsSoundOrRefused(t *testing.T) {
 	refused, plans, regions, merges := 0, 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := lived(t)
-		metas := said(w.cut(true), rapid.Bool().Draw(t, "hard state"))
+		metas := reported(w.cut(true), rapid.Bool().Draw(t, "hard state"))
 		plan, err := makePlan(t, metas, 3)
 		plans, regions, merges = plans+1, regions+len(w.groups), merges+len(w.merged)
 		if err != nil {

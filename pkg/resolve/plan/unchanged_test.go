@@ -68,7 +68,7 @@ func prove(t *rapid.T, by rules) proof {
 	s.resolve()
 	images := s.copyAll()
 	s.log(images)
-	made, err := makePlan(t, said(images, true), 3)
+	made, err := makePlan(t, reported(images, true), 3)
 	require.NoError(t, err, "a good backup is refused")
 	return s.judge(by, set, made, images, resolved)
 }

@@ -185,8 +185,8 @@ func (w *world) cut(admin bool) map[cluster.StoreID]image {
 	return out
 }
 
-// said is what the restored stores say about their peers.
-func said(images map[cluster.StoreID]image, hardState bool) peers {
+// reported is the metas that the restored stores send about their peers.
+func reported(images map[cluster.StoreID]image, hardState bool) peers {
 	out := peers{}
 	for s, held := range images {
 		out[s] = nil

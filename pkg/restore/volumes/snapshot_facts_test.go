@@ -17,8 +17,8 @@ func TestContradictions_EC2sFactsAgainstTheManifest(t *testing.T) {
 	m := &manifest.Manifest{ID: "b", BackupTS: cluster.TS(uint64(cut.Add(-time.Second).UnixMilli()) << 18)}
 	want := manifest.Snapshot{ID: "snap-1", Store: 4, Volume: "vol-1", StartedAt: cut}
 	for name, row := range map[string]struct {
-		change func(*ebs.Snapshot)
-		says   string // "" is no contradiction
+		change        func(*ebs.Snapshot)
+		contradiction string // "" is no contradiction
 	}{
 		"as the manifest says":       {func(*ebs.Snapshot) {}, ""},
 		"no tags":                    {func(s *ebs.Snapshot) { s.Tags = nil }, ""},
@@ -33,11 +33,11 @@ func TestContradictions_EC2sFactsAgainstTheManifest(t *testing.T) {
 			t.Parallel()
 			got := ebs.Snapshot{ID: "snap-1", Volume: "vol-1", StartedAt: cut, Tags: ebs.Tags{ebs.TagStore: "4", ebs.TagBackup: "b"}}
 			row.change(&got)
-			if row.says == "" {
+			if row.contradiction == "" {
 				require.Empty(t, contradictions(m, want, got))
 				return
 			}
-			require.Equal(t, []string{row.says}, contradictions(m, want, got))
+			require.Equal(t, []string{row.contradiction}, contradictions(m, want, got))
 		})
 	}
 	t.Run("before the backup ts", func(t *testing.T) {
