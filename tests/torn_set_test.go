@@ -183,7 +183,7 @@ func outcomes(r *checks.Result) map[string]checks.Outcome {
 	return out
 }
 
-// A set in which one store's snapshots were exchanged for those of an earlier backup: the manifest and EC2 say what they
+// A set in which one store's snapshots were exchanged for those of an earlier backup: the manifest and EC2 show what they
 // did, the restore ends well, and rows and index are of two moments. This is what a drill is for.
 func TestTornSet_ChecksOfADrill_SeeIt(t *testing.T) { //nolint:tparallel // the parts restore one backup, one after another
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// busyEBS says for a number of polls that a volume has as many snapshots in progress as EC2 allows.
+// busyEBS reports for a number of polls that a volume has as many snapshots in progress as EC2 allows.
 type busyEBS struct {
 	backup.EBS
 	polls atomic.Int64

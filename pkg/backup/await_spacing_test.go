@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// recentEBS says that a volume was snapshotted a moment before it is asked.
+// recentEBS reports that a volume was snapshotted a moment before it is asked.
 type recentEBS struct {
 	backup.EBS
 

@@ -40,7 +40,7 @@ func (p *backwardPD) ResolvedTS(ctx context.Context) (pd.ResolvedTS, error) {
 	return got, err
 }
 
-// A resolved ts below one that the run has read before does not become the backup ts, and the run says so.
+// A resolved ts below one that the run has read before does not become the backup ts, and the run reports it.
 func TestRun_ResolvedTSGoesBack_IsNeverTheBackupTS(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -69,11 +69,11 @@ func TestRun_ResolvedTSStaysBack_IsNotSealed(t *testing.T) {
 	r.requireUndone(t, o)
 }
 
-// lockedTiKV is a cluster with a lock that the resolved ts does not know, where locked says so.
+// lockedTiKV is a cluster with a lock that the resolved ts does not know, where locked returns one.
 type lockedTiKV struct {
 	backup.TiKV
 
-	// locked says whether there is one at or below ts; first is the first ts asked for.
+	// locked reports whether there is one at or below ts; first is the first ts asked for.
 	locked func(ts, first cluster.TS) bool
 
 	mu    sync.Mutex

@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// One store's set is older than the cut by EC2's own clock: it is of another cut, whatever its tags say.
+// One store's set is older than the cut by EC2's own clock: it is of another cut, whatever its tags are.
 func TestRun_ASetThatStartedBeforeItWasAskedFor_IsNotSealed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -104,7 +104,7 @@ func TestRun_DiesAfterItsCut_SnapshotsAreOfTheNextProcess(t *testing.T) {
 	}
 }
 
-// A lock that cannot be read is deleted by hand, as its error says. The next owner's epoch is above the run's all the same.
+// A lock that cannot be read is deleted by hand, as its error advises. The next owner's epoch is above the run's all the same.
 func TestRun_LockDeletedSinceTheRunDied_IsContinued(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -119,7 +119,7 @@ func TestRun_LockDeletedSinceTheRunDied_IsContinued(t *testing.T) {
 	require.EqualValues(t, 2, lock.Epoch)
 }
 
-// The lock was not seen to be lost, for whatever reason: the snapshots say that another process has had it since.
+// The lock was not seen to be lost, for whatever reason: the snapshots prove that another process has had it since.
 func TestRun_UndoFindsSnapshotsOfALaterProcess_KeepsThem(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(rules *ebstest.Rules) { rules.Invisible = ebstest.Span{} }) // none is deleted by the answer alone

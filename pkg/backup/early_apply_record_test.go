@@ -75,7 +75,7 @@ func TestRelease_EarlyApplyOfAKilledPause_IsPutBack(t *testing.T) {
 	r.requireNoRecord(t)
 }
 
-// While the pause lives, its GC safe point says so.
+// While the pause lives, its GC safe point shows it.
 func TestRelease_EarlyApplyOfALivePause_StaysOff(t *testing.T) {
 	t.Parallel()
 	r := newEarlyRig(t)
@@ -170,7 +170,7 @@ func TestPause_StoresRestartWhileTheyAreAsked_RecordIsOfTheirNewProcesses(t *tes
 	}))
 }
 
-// A record that cannot be read, as a newer version's, is no reason to leave the rest held, nor to say that a cluster is held whose
+// A record that cannot be read, as a newer version's, is no reason to leave the rest held, nor to report as held a cluster whose
 // limits are back. It stays.
 func TestRelease_RecordCannotBeRead_AllElseIsReleased(t *testing.T) {
 	t.Parallel()

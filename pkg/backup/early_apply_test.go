@@ -99,7 +99,7 @@ func TestRun_EarlyApplyIgnored_IsUnproven(t *testing.T) {
 	}
 }
 
-// The process died with early apply off: its journal says so, and a release puts it back.
+// The process died with early apply off: its journal records it, and a release puts it back.
 func TestRelease_EarlyApplyOfADeadRun_IsPutBack(t *testing.T) {
 	t.Parallel()
 	r := newEarlyRig(t)
@@ -111,7 +111,7 @@ func TestRelease_EarlyApplyOfADeadRun_IsPutBack(t *testing.T) {
 		return nil, failure.New(failure.Denied, "create snapshots", "", "no")
 	}
 	_, err := r.run(t.Context(), t, o)
-	require.Equal(t, failure.Held, failure.KindOf(err), "what is not put back is said by the exit code")
+	require.Equal(t, failure.Held, failure.KindOf(err), "the exit code reports what is not put back")
 	require.Contains(t, failure.HintsOf(err)[0], "tisnap release")
 	status, err := backup.Status(t.Context(), r.store, r.deps.PD, nil, prod)
 	require.NoError(t, err)
@@ -141,7 +141,7 @@ func TestRelease_EarlyApply_SucceedsOnceTheStoresAnswer(t *testing.T) {
 	}
 	for _, e := range status().EarlyApply {
 		require.Equal(t, o.Run, e.By)
-		require.Zero(t, *e.Now, "as the store says itself")
+		require.Zero(t, *e.Now, "as the store reports itself")
 	}
 	require.Len(t, status().EarlyApply, 3)
 	r.faults.Clear()
@@ -153,7 +153,7 @@ func TestRelease_EarlyApply_SucceedsOnceTheStoresAnswer(t *testing.T) {
 	require.NoError(t, r.tikv.SetEarlyApply(t.Context(), r.c.Stores()[0].StatusAddr(), 0))
 	off, err := backup.Status(t.Context(), nil, r.deps.PD, r.tikv, prod)
 	require.NoError(t, err)
-	require.Len(t, off.EarlyApply, 1, "the store says so, and no run is known to have done it")
+	require.Len(t, off.EarlyApply, 1, "the store reports it, and no run is known to have done it")
 	require.Empty(t, off.EarlyApply[0].By)
 	require.False(t, off.Held())
 }

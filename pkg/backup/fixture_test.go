@@ -143,7 +143,7 @@ func (r *rig) held(ctx context.Context) []string {
 }
 
 // requireUndone checks that nothing of a failed run is left: no hold, no lock, no snapshot, no manifest; and
-// that the journal says so.
+// that the journal records it.
 func (r *rig) requireUndone(t *testing.T, o backup.Options) {
 	t.Helper()
 	require.Empty(t, r.held(t.Context()))

@@ -17,7 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
-// Point 35: the snapshots of a run that failed are deleted, so that EC2 shows none, and its journal says when they were.
+// Point 35: the snapshots of a run that failed are deleted, so that EC2 shows none, and its journal records when they were.
 func TestSetOfAFailedRun_IsKnownByItsJournal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -50,7 +50,7 @@ func TestSetOfAFailedRun_IsKnownByItsJournal(t *testing.T) {
 	}
 }
 
-// justFailed is an EC2 that shows no snapshot at the moment at which another run's journal says that its cut failed.
+// justFailed is an EC2 that shows no snapshot at the moment at which another run's journal records that its cut failed.
 type justFailed struct {
 	backup.EBS
 	fail func(context.Context) error

@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// The manifest says which log backups there were, and whether they cover the backup ts.
+// The manifest lists which log backups there were, and whether they cover the backup ts.
 func TestRun_LogBackupRuns_IsInTheManifest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -56,7 +56,7 @@ func years(tb testing.TB, store objstore.Store) {
 }
 
 // A storage with three hundred thousand objects of old runs is no slower to back up into than an empty one, and what a run of
-// a moment ago says is found among them, whatever its id.
+// a moment ago records is found among them, whatever its id.
 func TestRun_StorageHasTheJournalsOfAYear_ReadsTheRecentOnesAlone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

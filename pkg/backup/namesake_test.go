@@ -83,7 +83,7 @@ func forgetCluster(t *testing.T, store objstore.Store, o backup.Options) {
 	require.NoError(t, j.Append(t.Context(), records[0]))
 }
 
-// A lock that a namesake's run holds says nothing of this cluster: a release neither waits for it nor breaks it, and takes
+// A lock that a namesake's run holds does not concern this cluster: a release neither waits for it nor breaks it, and takes
 // nothing that the run has paused for this cluster's.
 func TestRelease_LockOfANamesake_StaysAsItIs(t *testing.T) {
 	t.Parallel()

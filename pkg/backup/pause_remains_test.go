@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// A process that is ended at once has to say what it holds at that moment.
+// A process that is ended at once has to report what it holds at that moment.
 func TestPause_ReportsWhatItHolds(t *testing.T) {
 	t.Parallel()
 	r := newEarlyRig(t)

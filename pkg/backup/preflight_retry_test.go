@@ -49,8 +49,8 @@ func TestPreflight_Quota_IsNotTriedAgain(t *testing.T) {
 	}
 }
 
-// Two runs of one name that begin at the same moment: the second finds the name taken before it comes to the lock, and says
-// all the same who holds it and until when.
+// Two runs of one name that begin at the same moment: the second finds the name taken before it comes to the lock, and still
+// reports who holds it and until when.
 func TestPreflight_NameTakenByARunThatIsAlive_NamesIt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -71,7 +71,7 @@ func TestRun_ConsistentNow_HoldsWhatWasCommittedBeforeTheStart(t *testing.T) {
 	require.Greater(t, result.Manifest.BackupTS, start)
 	require.NotZero(t, result.Timings.Seconds("create task"))
 
-	// On one store it never moves: the run says which.
+	// On one store it never moves: the run names it.
 	lagging := r.c.Stores()[slices.IndexFunc(r.c.Stores(), leads)]
 	r.fault(t, fault.Rule{Point: fmt.Sprintf("tikv.%d.ResolvedTS", lagging.ID()), Times: -1})
 	before := len(r.c.PD.MutatingCalls())

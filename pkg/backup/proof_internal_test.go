@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/preflight"
 )
 
-// Whatever the steps before them say: what is not proven is not recorded, and not sealed.
+// Whatever the steps before them report: what is not proven is not recorded, and not sealed.
 func TestRecordAndSeal_CutIsNotProven_AreCorrupt(t *testing.T) {
 	t.Parallel()
 	sets := map[cluster.StoreID][]cutSnapshot{1: {{ID: "snap-1"}}}

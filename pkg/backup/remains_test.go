@@ -14,7 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
-// A process that is terminated in the cut releases it, says what it waits for, and names what it leaves when it has to go
+// A process that is terminated in the cut releases it, reports what it waits for, and names what it leaves when it has to go
 // before EC2's late answer.
 func TestRun_TerminatedDuringTheCut_ReportsTheWaitAndListsLeftovers(t *testing.T) {
 	t.Parallel()

@@ -43,7 +43,7 @@ func TestRun_HoldBreaks_IsHeldAgainAndTheFirstSetIsThrownAway(t *testing.T) {
 	require.Equal(t, 2, result.Attempts)
 	require.Len(t, result.FailedAttempts, 1)
 	first := result.FailedAttempts[0]
-	require.Contains(t, first.Error, r.c.Stores()[1].Addr(), "says which store")
+	require.Contains(t, first.Error, r.c.Stores()[1].Addr(), "it names the store")
 	require.Regexp(t, `the hold broke at \d\d:\d\d:\d\d\.\d{3}Z, .* after the first pause`, first.Error, "and when")
 	require.GreaterOrEqual(t, len(r.bed.EC2.Cuts()), 2*3-1)
 	kept := map[cluster.SnapshotID]bool{}
@@ -129,7 +129,7 @@ func TestRun_HoldBreaksEachTime_FailsAndLeavesNothing(t *testing.T) {
 	r.requireUndone(t, o)
 }
 
-// What is released at the second try is not said to be held (exit 9).
+// What is released at the second try is not reported as held (exit 9).
 func TestRun_ReleaseFailsAtFirst_IsTriedUntilItIsReleased(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -178,7 +178,7 @@ func TestRun_PDCannotResumeAfterTheProof_TheSetIsSealed(t *testing.T) {
 }
 
 // The cut is proven, PD cannot be released, and the run fails before its backup is sealed: the cluster is released all the
-// same before a snapshot is deleted, or the run says that it is held.
+// same before a snapshot is deleted, or the run reports that it is held.
 func TestRun_PDCannotResumeAndTheRunFails_ReleasesOrReportsTheHold(t *testing.T) {
 	t.Parallel()
 	for name, heals := range map[string]bool{"for good": false, "until the undo": true} {

@@ -72,7 +72,7 @@ func (p pausing) run(t *testing.T, r *rig, run cluster.RunID) error {
 	})
 }
 
-// readings are the documents of what replicas said that are in PD.
+// readings are the documents in PD of what replicas reported.
 func (r *rig) readings() map[string]string {
 	found := map[string]string{}
 	for _, key := range []string{readingKey, readingKey + "-0", readingKey + "-1"} {
@@ -230,7 +230,7 @@ func TestBackup_UnderAPause_StoreThatThePauseCouldNotRead_IsUnproven(t *testing.
 	require.Equal(t, []cluster.StoreID{cluster.StoreID(hidden.ID())}, result.Manifest.EarlyApply.Stores)
 }
 
-// Limits that a dead run left off, a moment ago, say nothing of the leaders: they go by the old one until they tick.
+// Limits that a dead run left off, a moment ago, do not show those of the leaders: they go by the old one until they tick.
 func TestPause_LimitsAreOffAlready_LeadersAreAsked(t *testing.T) {
 	t.Parallel()
 	r := newEarlyRig(t)

@@ -25,7 +25,7 @@ func logging(t *testing.T, out *bytes.Buffer) *app {
 	return &app{log: &logger{Logger: made, echo: made, ends: made}}
 }
 
-// The Operator joins what [ERROR] lines of stdout and stderr say: the text of a failed Job is in its condition once.
+// The Operator joins the [ERROR] lines of stdout and stderr: the text of a failed Job is in its condition once.
 func TestEnd_ErrorIsInTheConditionOnce(t *testing.T) {
 	t.Parallel()
 	var out, stderr bytes.Buffer

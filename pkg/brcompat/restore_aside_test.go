@@ -66,7 +66,7 @@ func TestNoPrepare_LeavesTheDocument(t *testing.T) {
 }
 
 // One that cannot be set aside does not end the run, as the Operator would delete the volumes then; if the run fails, its
-// error says so.
+// error reports it.
 // Catalogue: E16.
 func TestDocumentStays_ErrorExplainsWhatTheOperatorDoesWithIt(t *testing.T) {
 	t.Parallel()

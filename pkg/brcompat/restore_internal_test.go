@@ -83,7 +83,7 @@ func TestWithRoles_NoType_IsThatOfTheFolder(t *testing.T) {
 	}
 }
 
-// half runs one half of a restore that does what the test says, and returns the log and the progress file.
+// half runs one half of a restore that ends as the test has it, and returns the log and the progress file.
 func half(t *testing.T, result *restore.Result, err error) (log, progress string, ended error) {
 	t.Helper()
 	var out bytes.Buffer

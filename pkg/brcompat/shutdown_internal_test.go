@@ -47,7 +47,7 @@ func TestStop_EachGracePeriod_LeavesRoomForWhatComesLast(t *testing.T) {
 	}
 }
 
-// A pause releases it by a few calls with bounds of their own: its process ends when that is done, and says how it went.
+// A pause releases it by a few calls with bounds of their own: its process ends when that is done, and reports how it went.
 func TestStop_Pause_EndsWithItsRun(t *testing.T) {
 	t.Parallel()
 	a, _, _ := stopped(t, 0)

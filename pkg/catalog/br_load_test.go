@@ -35,7 +35,7 @@ func folder(t *testing.T, c catalog.Catalog) catalog.Catalog {
 	return own
 }
 
-// A backupmeta is there before the backup is whole: what is behind it says whether it is.
+// A backupmeta is there before the backup is whole: whether it is whole depends on what is behind it.
 func TestLoadOwn_OnlyASealedBackupIsRestored(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -66,7 +66,7 @@ func TestCheckFreeForBR_WhatCountsAsUsed(t *testing.T) {
 	require.Equal(t, failure.Conflict, failure.KindOf(c.CheckFreeForBR(ctx, "a")))
 }
 
-// A backup that is deleted leaves nothing at the root that says that it is there; what is not its own stays.
+// A deleted backup leaves no trace of itself at the root; what is not its own stays.
 func TestRemove_BackupInAPrefixOfTheOperators_LeavesNothingOfItAtTheRoot(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

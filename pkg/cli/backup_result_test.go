@@ -16,7 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/runner"
 )
 
-// What the table says last must not contradict the exit code.
+// The table's last line must not contradict the exit code.
 func TestBackupResult_Failed_ReportsWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	opts := backup.Options{Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}}

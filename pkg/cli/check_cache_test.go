@@ -50,5 +50,5 @@ func TestCheckCache_LastCheckIsShownByList(t *testing.T) { // the cache folder i
 	path, err := cache.path()
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
-	require.Equal(t, sound, states(cache), "a damaged cache says nothing")
+	require.Equal(t, sound, states(cache), "a damaged cache is ignored")
 }

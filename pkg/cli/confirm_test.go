@@ -52,7 +52,7 @@ func TestAsks_NeedsATerminalAndAReader(t *testing.T) {
 	require.False(t, (&app{streams: tty, global: globalFlags{output: "json"}}).asks(), "a program reads")
 }
 
-// delete and prune show what would go and ask, as release does; a script has to say --yes.
+// delete and prune show what would go and ask, as release does; a script has to pass --yes.
 func TestConfirmRemoval_ShowsThePlanAndAsks(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -52,7 +52,7 @@ func TestDocs_NameEveryCommand(t *testing.T) {
 	text := userPages(t)["docs/commands.md"]
 	for _, cmd := range (&app{}).root().Commands() {
 		if cmd.Name() != "help" {
-			assert.Contains(t, text, "`tisnap "+cmd.Name(), "docs/commands.md says what it is for")
+			assert.Contains(t, text, "`tisnap "+cmd.Name(), "docs/commands.md describes it")
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestDocs_FieldsOfResults(t *testing.T) {
 			for _, field := range reflect.VisibleFields(of) {
 				name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 				if name != "" && name != "-" {
-					assert.Regexp(t, "`"+name+"(\\[\\])?`", page, "docs/scripting.md says that it is there")
+					assert.Regexp(t, "`"+name+"(\\[\\])?`", page, "docs/scripting.md lists it")
 				}
 			}
 		})
@@ -123,7 +123,7 @@ func TestDocs_EnvironmentExists(t *testing.T) {
 	assert.Greater(t, found, 8, "the documents name variables")
 }
 
-// hasFlag says whether any command has the flag.
+// hasFlag reports whether any command has the flag.
 func hasFlag(name string) bool {
 	root := (&app{}).root()
 	root.InitDefaultVersionFlag()
@@ -135,7 +135,7 @@ func hasFlag(name string) bool {
 	})
 }
 
-// below says whether any command below one is as asked.
+// below reports whether any command below one is as asked.
 func below(cmd *cobra.Command, is func(*cobra.Command) bool) bool {
 	return slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return is(c) || below(c, is) })
 }

@@ -54,7 +54,7 @@ func TestEstimate_JSON_HasTheSameFigures(t *testing.T) {
 func TestEstimate_WhatCannotBe_IsUsage(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
-		"nothing said": {"estimate"}, "no size": {"estimate", "--stores", "3", "--data", "much"}, "too large": {"estimate", "--stores", "3", "--data", "9EiB"},
+		"no size at all": {"estimate"}, "no size": {"estimate", "--stores", "3", "--data", "much"}, "too large": {"estimate", "--stores", "3", "--data", "9EiB"},
 		"fewer volumes": {"estimate", "--stores", "3", "--volumes", "1", "--data", "1GB"}, "no such file": {"estimate", "--stores", "3", "--data", "1GB", "--prices", "/none"},
 		"old type":   {"estimate", "--stores", "3", "--data", "1GB", "--volume-type", "standard"},
 		"no storage": {"estimate", "restore", "b"}, "below zero": {"estimate", "--stores", "3", "--data", "1GB", "--iops", "-1"},

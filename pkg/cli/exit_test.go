@@ -115,7 +115,7 @@ func TestRun_WrongCommandLine_EndsWithTwo(t *testing.T) {
 			require.Empty(t, out, "results only")
 			require.Contains(t, errOut, "error: ")
 			require.Contains(t, errOut, c.want)
-			require.Contains(t, errOut, "hint: ", "it says what to do")
+			require.Contains(t, errOut, "hint: ", "the hint is printed")
 		})
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/underway"
 )
 
-// heard keeps what a run says.
+// heard keeps the messages of a run.
 type heard struct{ notes []string }
 
 func (h *heard) Emit(e phase.Event) {
@@ -59,7 +59,7 @@ func TestAnnouncer_Backup_IsOfTheStoragesOwnRuns(t *testing.T) {
 	eta.Emit(phase.Event{Type: phase.PhaseStarted, Phase: report.VolumeSnapshots})
 	require.Len(t, h.notes, 1)
 	require.Regexp(t, `^expected to take 1m40.*, by the last 8 backups of this storage$`, h.notes[0])
-	require.InDelta(t, 100, phaseSeconds(underway.Expected(record), report.VolumeSnapshots), 1, "what is journalled is what was said")
+	require.InDelta(t, 100, phaseSeconds(underway.Expected(record), report.VolumeSnapshots), 1, "what is journalled is what was announced")
 
 	record, text = g.newExpecter(h, g.pastRuns(ended, store)).ofBackup(source("prod", spec), nil)
 	require.NotNil(t, record, "what was read before is known")
@@ -105,7 +105,7 @@ func TestAnnouncer_Restore_IsOfTheRunsOwnVolumes(t *testing.T) {
 	require.InDelta(t, -1, phaseSeconds(published, "enable fast restore"), 0.1)
 }
 
-// A process that continues a run says what the first one announced, whatever it knows itself.
+// A process that continues a run repeats what the first one announced, whatever it knows itself.
 func TestAnnouncer_Continued_KeepsWhatWasAnnounced(t *testing.T) {
 	t.Parallel()
 	h := &heard{}
@@ -140,7 +140,7 @@ func TestInputOf_Backup_WhatChangedByTheMarks(t *testing.T) {
 	}
 }
 
-// A model of AWS says nothing of another EC2, unless it is fitted to the runs there.
+// A model of AWS does not apply to another EC2, unless it is fitted to the runs there.
 func TestAnnouncer_NotAWS_IsNotComparedUnlessFitted(t *testing.T) {
 	for endpoint, not := range map[string]bool{
 		"": false, "https://vpce-1.ec2.eu-west-1.vpce.amazonaws.com": false, "https://ec2.cn-north-1.amazonaws.com.cn": false,

@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/exporter"
 )
 
-// endsServing is a standard error that ends a server once it says that it serves.
+// endsServing is a standard error that ends a server once it reports that it serves.
 type endsServing struct {
 	bytes.Buffer
 

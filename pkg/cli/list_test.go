@@ -78,7 +78,7 @@ func TestReport_RunWithoutReport_LeadsToItsStatus(t *testing.T) {
 	}
 }
 
-// Times are in UTC, and in the local zone on request; the heading says which.
+// Times are in UTC, and in the local zone on request; the heading shows which.
 func TestView_Times(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 10, 0, 0, 0, time.FixedZone("X", 3600))

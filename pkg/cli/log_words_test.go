@@ -93,7 +93,7 @@ func TestLogWords_HaveEachNameOfTheJournal(t *testing.T) {
 	}
 }
 
-// The log says how long a cluster was held: up to its release, or to the end of an undone hold.
+// The log shows how long a cluster was held: up to its release, or to the end of an undone hold.
 func TestLogWords_ReportHowLongTheHoldWas(t *testing.T) {
 	t.Parallel()
 	step := func(of phase.RecordType, name string) phase.Record { return phase.Record{Type: of, Step: name} }

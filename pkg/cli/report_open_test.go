@@ -47,7 +47,7 @@ func TestReport_Open_ShowsAWholePageInTheBrowser(t *testing.T) {
 	}
 }
 
-// Without a browser the report is there all the same, and the hint says where.
+// Without a browser the report is there all the same, and the hint names the file.
 func TestReport_OpenWithoutABrowser_NamesTheFile(t *testing.T) {
 	url := reported(t)
 	for name, path := range map[string]string{"none": "", "one that fails": "3"} {

@@ -58,7 +58,7 @@ func TestContinued_BackupOfTheNightBefore_IsNotContinuedUnasked(t *testing.T) {
 	}
 }
 
-// What the files of --patch and --from-manifest say is part of the request: a restore with other ones is another restore.
+// The contents of the files of --patch and --from-manifest are part of the request: a restore with other ones is another restore.
 func TestContinued_AnotherRequest_IsRefusedWithTheDifference(t *testing.T) {
 	t.Parallel()
 	object := func(replicas int) json.RawMessage {

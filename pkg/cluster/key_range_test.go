@@ -128,7 +128,7 @@ func FuzzTile(f *testing.F) {
 			some := slices.Clone(ranges[:n+1])
 			want := covered(some)
 			if got := cluster.Tile(some, 3) == nil; got != want {
-				t.Fatalf("%v: Tile says %v, each key says %v", some, got, want)
+				t.Fatalf("%v: Tile: %v, key by key: %v", some, got, want)
 			}
 		}
 	})

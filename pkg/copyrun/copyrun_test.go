@@ -190,7 +190,7 @@ func TestRun_SourceIsDeletedMeanwhile_Refused(t *testing.T) {
 	l.requireWhole(t, backup)
 }
 
-// The default key for EBS cannot be shared: that is said before anything is copied, and nothing stays shared.
+// The default key for EBS cannot be shared: that is reported before anything is copied, and nothing stays shared.
 func TestRun_DefaultKeyOfAnotherAccount_Refused(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 2)

@@ -61,7 +61,7 @@ type lab struct {
 	from, to *place
 	topology cluster.Topology
 	made     int
-	empty    bool // nothing is written on the volumes: as EC2 then does not say how much is, their size counts
+	empty    bool // nothing is written on the volumes: as EC2 then does not report how much is, their size counts
 }
 
 // newLab has so many stores with one volume each. change may alter each account.

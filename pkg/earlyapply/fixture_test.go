@@ -22,8 +22,8 @@ type fleet struct {
 	limits   map[string]uint64 // by status address; without one the store does not have the setting
 	refuses  map[string]error  // what reading the setting, and asking for the gauge, ends with
 	sets     map[string]error  // what setting it ends with, after it was set
-	deaf     map[string]bool   // the store says yes and changes nothing
-	early    map[string][]int  // what the gauge says, one call after the other; the last one stays
+	deaf     map[string]bool   // the store accepts and changes nothing
+	early    map[string][]int  // the gauge's values, one call after the other; the last one stays
 	woken    []cluster.RegionID
 	wakes    func(cluster.RegionID)
 	states   map[string]map[cluster.RegionID]tikv.RaftState // by address

@@ -51,7 +51,7 @@ func (n *notebook) PutNote(_ context.Context, name string, body []byte, _ int64)
 	return nil
 }
 
-// publish reads twoRegions' replicas and publishes what they say.
+// publish reads twoRegions' replicas and publishes their states.
 func publish(t *testing.T, n *notebook, run cluster.RunID) ([]cluster.Region, *fleet) {
 	t.Helper()
 	regions, f := twoRegions()
@@ -158,7 +158,7 @@ func TestPublished_NotWhole_IsNotTaken(t *testing.T) {
 	}
 }
 
-// A version that this one does not know says so, and is not taken for damaged.
+// An unknown version is reported as one, and not taken for damaged.
 func TestPublished_OtherVersion_IsNamed(t *testing.T) {
 	t.Parallel()
 	n := &notebook{bodies: map[string][]byte{heading: []byte(`{"version":2}`)}}

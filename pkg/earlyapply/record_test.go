@@ -91,7 +91,7 @@ func TestRecord_ChangedInBetween_KeepsBothChanges(t *testing.T) {
 	})
 }
 
-// A document of a newer version, say, is neither understood nor overwritten.
+// A document of another format, such as a newer version's, is neither understood nor overwritten.
 func TestRecord_Unreadable_IsCorruptAndKept(t *testing.T) {
 	t.Parallel()
 	p := &paper{body: []byte("?"), revision: 3}

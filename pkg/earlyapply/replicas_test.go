@@ -92,7 +92,7 @@ func TestUnproven_EachReason(t *testing.T) {
 			s[1].StartedAt = s[1].StartedAt.Add(time.Second)
 			return r
 		}, stores: []cluster.StoreID{2}},
-		{name: "a store says no more when it was started", after: func(_ *fleet, s []earlyapply.Store, r []cluster.Region) []cluster.Region {
+		{name: "a store's start is no longer reported", after: func(_ *fleet, s []earlyapply.Store, r []cluster.Region) []cluster.Region {
 			s[2].StartedAt = time.Time{}
 			return r
 		}, stores: []cluster.StoreID{3}},

@@ -99,7 +99,7 @@ func TestCut_ThrottledForEver_LimitedAtDeadline(t *testing.T) {
 	require.NotEmpty(t, failure.HintOf(err))
 }
 
-// The time ends in a call that says nothing about what to do: the hint is that of the try before.
+// The time ends in a call without a hint: the hint is that of the try before.
 func TestCut_ThrottledThenNoAnswer_KeepsTheHint(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t)

@@ -117,7 +117,7 @@ func TestValidate_AnySpec_AgreesWithTheStandIn(t *testing.T) {
 		_, ec2 := server.CreateVolumeDirect(zone, spec, nil)
 		ours := ebs.ValidateSpec(spec)
 		if (ec2 == nil) != (ours == nil) {
-			t.Fatalf("%s: ec2 says %v, we say %v", spec.Text(), ec2, ours)
+			t.Fatalf("%s: ec2: %v, ours: %v", spec.Text(), ec2, ours)
 		}
 	})
 }

@@ -284,7 +284,7 @@ func TestFit_EnoughRuns_ScaleTheModelByTheirMedian(t *testing.T) {
 	require.InDelta(t, 786*0.5*0.5, seconds(t, smaller, report.ResolveData), 1, "data that grow or shrink still count")
 }
 
-// Runs of one size do not show what is overhead and what grows with the data: they say nothing of another size.
+// Runs of one size do not show what is overhead and what grows with the data: they do not predict another size.
 func TestFit_RunsOfOneSize_DoNotPredictOthers(t *testing.T) {
 	t.Parallel()
 	var samples []estimate.Sample

@@ -150,7 +150,7 @@ func TestMetrics_CardinalityIsBounded(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A storage that cannot be read leaves what was read before, and says so.
+// A storage that cannot be read leaves what was read before, and is reported.
 func TestMetrics_StorageFails_OldOnesStay(t *testing.T) {
 	t.Parallel()
 	store := objstoretest.NewMemory(nil)

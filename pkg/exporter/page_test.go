@@ -147,7 +147,7 @@ func TestPage_ClustersThatOnlyFailed(t *testing.T) {
 	require.Contains(t, metrics, `cluster="tidb/retired"`, "it has a backup")
 }
 
-// A run whose process died is neither green nor left out: the cluster's card leads to it, and its page says where it ended.
+// A run whose process died is neither green nor left out: the cluster's card leads to it, and its page shows where it ended.
 func TestPage_RunThatDied(t *testing.T) {
 	t.Parallel()
 	store := objstoretest.NewMemory(nil)

@@ -47,7 +47,7 @@ func TestExporter_CredentialsOfTheStorage_AreNowhere(t *testing.T) {
 	}
 	texts := served("/", "/backups/b1", "/runs/run-b1", "/runs/run-b2", "/live/run-b2", "/runs/run-f", "/metrics", "/-/ready", "/none")
 	require.Contains(t, texts[5], "X-Amz-Signature=***", "the error is shown")
-	require.Contains(t, texts[0], "s3://backups/prod", "it says which storage it is")
+	require.Contains(t, texts[0], "s3://backups/prod", "it names the storage")
 	require.NoError(t, server.Close())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

@@ -53,7 +53,7 @@ func inKubernetes(uid string) journal.About {
 	return about
 }
 
-// silent is a Kubernetes that does not say what restores left.
+// silent is a Kubernetes that does not report what restores left.
 type silent struct{ kubernetes }
 
 func (*silent) Leftover(context.Context, cluster.Name, cluster.RunID) (kube.RestoreLeftover, error) {

@@ -13,7 +13,7 @@ import (
 )
 
 // namesakes are two daily backups of one cluster, and one older backup of another cluster of the same name. With older, no
-// seal says which cluster it is of.
+// seal names its cluster.
 func namesakes(t *testing.T, older bool) *place {
 	t.Helper()
 	p := daily(t, 2)

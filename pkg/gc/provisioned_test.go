@@ -176,7 +176,7 @@ func TestCollect_ClaimHasAnotherVolumeByNow_TheFirstIsNamed(t *testing.T) {
 	require.Contains(t, reasons(report), "its tags do not name its Kubernetes cluster")
 }
 
-// While the run may be alive nothing is said of deleting what may be its own.
+// While the run may be alive no deletion of what may be its own is advised.
 func TestCollect_OrphanOfARunThatMayBeAlive_IsLeftToIt(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

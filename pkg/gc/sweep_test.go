@@ -118,7 +118,7 @@ func TestCollect_Limited_TheRestIsNeitherListedNorDeleted(t *testing.T) {
 	}
 }
 
-// The lock of another run of the cluster says nothing about this one.
+// The lock of another run of the cluster does not concern this one.
 func TestSweep_AnotherRunHoldsTheLock_IsDeleted(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -128,7 +128,7 @@ func TestSweep_AnotherRunHoldsTheLock_IsDeleted(t *testing.T) {
 	require.Empty(t, p.ec2.ids())
 }
 
-// As long as one snapshot stays, whatever the reason, what is stored of the backup says what it is.
+// As long as one snapshot stays, whatever the reason, what is stored of the backup identifies it.
 func TestSweep_ASnapshotStays_HoldsTheBackupsObjects(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -173,7 +173,7 @@ func TestHolds_CountsEverySnapshotThatIsNotDeleted(t *testing.T) {
 	}
 }
 
-// What was not begun when the run ended is still there, and the result says so.
+// What was not begun when the run ended is still there, and the result reports it.
 func TestSweep_Cancelled_WhatWasNotBegunIsLeft(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

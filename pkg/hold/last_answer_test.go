@@ -13,7 +13,7 @@ import (
 )
 
 // A store forgets its share, the next renewal takes it again, and the hold is released before that renewal is answered:
-// the store's word at the end is of the new share, and only the renewal's answer says that the hold had broken.
+// the store's word at the end is of the new share, and only the renewal's answer shows that the hold had broken.
 func TestRelease_RenewalUnderWay_ItsAnswerCounts(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

@@ -37,7 +37,7 @@ func (s *lockedStores) FirstLock(_ context.Context, _ string, r cluster.Region, 
 	return s.locked[r.ID], s.fail
 }
 
-// startedPD is a PD whose stores were started when started says.
+// startedPD is a PD whose stores were started at the time that started returns.
 type startedPD struct {
 	hold.PD
 

@@ -136,7 +136,7 @@ func (r *rig) lettingGo(t *testing.T, h *hold.Hold) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// restartedPD says from a moment on that a store was started later than it said before.
+// restartedPD reports from a moment on that a store was started later than it reported before.
 type restartedPD struct {
 	hold.PD
 
@@ -186,6 +186,6 @@ func TestHold_StoreThatDoesNotAnswer_KeepsTheSafePointFromBeingRenewed(t *testin
 	r.fault(t, fault.Rule{Point: "tikv." + itoa(r.stores[0].ID()) + ".PrepareSnapshotBackup.UpdateLease", Position: fault.Stall})
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
-	require.Error(t, seen.Prove(ctx), "nothing says that the store still holds")
+	require.Error(t, seen.Prove(ctx), "nothing proves that the store still holds")
 	require.False(t, seen.Proven())
 }

@@ -172,7 +172,7 @@ func (l *loggedLease) WaitApply(ctx context.Context, regions []cluster.Region) (
 	return failed, err
 }
 
-// pauseAnswering takes the stores' part of a hold from stores that answer as change says.
+// pauseAnswering takes the stores' part of a hold from stores that answer with what change returns.
 func (r *rig) pauseAnswering(t *testing.T, change func(call int, led []cluster.Region) ([]cluster.Region, []cluster.RegionID)) (*answering, error) {
 	t.Helper()
 	stores := &answering{Holder: r.tikv, change: change, calls: map[string]int{}}
@@ -284,7 +284,7 @@ func TestPauseStores_WhatDoesNotSettle_IsNamed(t *testing.T) {
 	}
 }
 
-// What the first round found is said, too, when the time ends in the second half of that round.
+// What the first round found is reported, too, when the time ends in the second half of that round.
 func TestPauseStores_TimeEndsInTheFirstRound_NamesWhatItFound(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -44,7 +44,7 @@ func ended(t *testing.T, n int) (objstore.Store, []phase.Record) {
 	return store, records
 }
 
-// same compares what records say; the checksum of one is that of its own object.
+// same compares the contents of records; the checksum of one is that of its own object.
 func same(t *testing.T, want, got []phase.Record, message ...any) {
 	t.Helper()
 	require.Len(t, got, len(want), message...)

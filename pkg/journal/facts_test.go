@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// facts is what these records say, each of them a minute after the one before it.
+// facts reads these records, each of them a minute after the one before it.
 func facts(records ...phase.Record) journal.Facts {
 	for i := range records {
 		records[i].Time = at(i)

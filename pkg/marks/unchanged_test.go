@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// Each condition refuses alone: all others hold in each case, whose rows differ from those at the mark as its text says.
+// Each condition refuses alone: all others hold in each case, whose rows differ from those at the mark as its name describes.
 func TestUnchanged_EachConditionAlone_Refuses(t *testing.T) {
 	t.Parallel()
 	mark := marks.Mark{Region: 7, Version: 3, Term: 9, Index: 40}

@@ -34,7 +34,7 @@ func sendQuickly(ctx context.Context, rawURL string, s notify.Summary, total tim
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// receiver answers each request as the next of its answers says, the last of them for ever, and keeps the bodies.
+// receiver answers each request with the next of its answers, the last of them for ever, and keeps the bodies.
 type receiver struct {
 	url string
 
@@ -215,7 +215,7 @@ func TestSend_ConnectionRefused_NamesTheHostAlone(t *testing.T) {
 	assert.NotContains(t, err.Error(), "password")
 }
 
-// What other systems say ends up in the event: cut, on one line, without control characters.
+// Messages of other systems end up in the event: cut, on one line, without control characters.
 func TestSummary_HostileTexts_AreCutAndCleaned(t *testing.T) {
 	t.Parallel()
 	s := example()

@@ -138,7 +138,7 @@ func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	return selfSignedFor(t, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
 }
 
-// selfSignedFor makes a certificate of what names says.
+// selfSignedFor makes a certificate for these names.
 func selfSignedFor(t *testing.T, names *x509.Certificate) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -260,7 +260,7 @@ func TestHoldGC_BelowTheLowest_ReturnsIt(t *testing.T) {
 }
 
 // TestClient_ReachFromOutside_ProvesTheOriginalName reaches members by the addresses of a map: by HTTP and by gRPC, also after the
-// members have said their own names. The certificate holds the names alone.
+// members have sent their own names. The certificate holds the names alone.
 func TestClient_ReachFromOutside_ProvesTheOriginalName(t *testing.T) {
 	t.Parallel()
 	const name = "prod-pd.tidb.svc"

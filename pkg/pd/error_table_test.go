@@ -123,7 +123,8 @@ func TestTranslate_Refusal_NamesOperationTargetAndHint(t *testing.T) {
 	require.Contains(t, failure.HintOf(err), "coordinator")
 }
 
-// PD or the transport can say that the deadline has passed before the timer of ctx has run; whoever then asks ctx has the same answer.
+// PD or the transport can report that the deadline has passed before the timer of ctx has run; whoever then asks ctx has
+// the same answer.
 func TestTranslate_DeadlineOfTheContextItself_IsItsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

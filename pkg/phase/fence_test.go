@@ -83,7 +83,7 @@ func TestFence_LostDuringUndo_StopsItsCalls(t *testing.T) {
 	require.Equal(t, []string{"the rest is kept"}, sink.texts)
 }
 
-// What releases a live cluster never waits for the lock, and what says why does not ask.
+// A step that releases a live cluster never waits for the lock, nor does any other that states its reason.
 func TestFence_StepsWithAReason_DoNotAsk(t *testing.T) {
 	t.Parallel()
 	lock, undone := &fence{lost: errLost}, false

@@ -151,7 +151,7 @@ func TestRun_StepFails_OthersAreCancelledAndUndoneInReverseOfTheirEnds(t *testin
 		e := phase.New(phase.Config{Journal: j})
 		start := time.Now()
 		err := e.Run(t.Context(), steps)
-		require.EqualError(t, err, "no claim", "the cancelled step's error says nothing")
+		require.EqualError(t, err, "no claim", "the cancelled step's error is left out")
 		assert.Equal(t, 12*time.Second, time.Since(start), "the cluster is not waited for")
 		assert.NotContains(t, d.did, "begin start")
 		assert.Equal(t, []string{"cancelled await", "undo await", "undo bind", "undo create", "undo volumes", "undo lock"}, d.did[len(d.did)-6:])

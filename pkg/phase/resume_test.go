@@ -162,7 +162,7 @@ func TestRun_NewAndNotAdmitted_LeavesNoJournal(t *testing.T) {
 	}
 }
 
-// The error says what the other process did: a run that it finished was never another's to resume.
+// The error names what the other process did: a run that it finished was never another's to resume.
 func TestResume_AnotherProcessWasFaster_IsAConflict(t *testing.T) {
 	t.Parallel()
 	for want, record := range map[string]phase.Record{

@@ -19,7 +19,7 @@ import (
 var errBroken = errors.New("broken")
 
 // group is a run of lock, hold, cut and seal whose hold and cut may be attempted three times; cut fails
-// as often as failures says.
+// the given number of times.
 func group(tr *trace, failures int) ([]phase.Step, *phase.RetryGroup) {
 	cut := tr.step("cut", nil)
 	cut.Do = func(context.Context, *phase.Scope) error {
@@ -124,7 +124,7 @@ func TestRun_GroupFails_NoFurtherAttempt(t *testing.T) {
 	}
 }
 
-// What a second try puts back is not held any more, and is not said to be.
+// What a second try puts back is not held any more, and is not reported to be.
 func TestRun_UndoFailsOnceAndThenSucceeds_IsNotHeld(t *testing.T) {
 	t.Parallel()
 	tr := &trace{}

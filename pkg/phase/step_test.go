@@ -101,7 +101,7 @@ func TestStep_Patience_EndsTheTriesBeforeTheDeadline(t *testing.T) {
 			Phase: "p", Name: "s", Deadline: time.Hour, Retry: true, Patience: time.Minute,
 			Do: func(_ context.Context, s *phase.Scope) error {
 				tries++
-				s.Warn("said once")
+				s.Warn("warned once")
 				return failure.New(failure.Limited, "ask pd", "", "no leader")
 			},
 		}
@@ -110,7 +110,7 @@ func TestStep_Patience_EndsTheTriesBeforeTheDeadline(t *testing.T) {
 		require.ErrorContains(t, err, "no leader")
 		require.LessOrEqual(t, time.Since(start), time.Minute)
 		require.Greater(t, tries, 5)
-		require.Equal(t, []string{"said once"}, warnings.texts)
+		require.Equal(t, []string{"warned once"}, warnings.texts)
 	})
 }
 

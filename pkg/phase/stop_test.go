@@ -32,7 +32,7 @@ func TestStopError_IsACancellation(t *testing.T) {
 	require.False(t, failure.Transient(err))
 }
 
-// A process that has to end by a time bounds each undo by it, and gives the rest a moment each to say what they leave.
+// A process that has to end by a time bounds each undo by it, and gives the rest a moment each to list what they leave.
 func TestRun_StoppedByATime_BoundsEachUndo(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

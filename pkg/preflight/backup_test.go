@@ -162,10 +162,10 @@ func TestBackup_ScaleUnderWay_IsRefused(t *testing.T) {
 		change func(*world)
 		want   failure.Kind
 	}{
-		"out, no pod yet":      {func(w *world) { w.tc.TiKVReplicas = 4 }, failure.Unready},
-		"in, pod still up":     {func(w *world) { w.tc.TiKVReplicas = 2 }, failure.Unready},
-		"the Operator says so": {func(w *world) { w.tc.Scaling = true }, failure.Unready},
-		"after a failover":     {func(w *world) { w.tc.TiKVReplicas, w.tc.FailureStores = 2, 1 }, failure.Unknown},
+		"out, no pod yet":         {func(w *world) { w.tc.TiKVReplicas = 4 }, failure.Unready},
+		"in, pod still up":        {func(w *world) { w.tc.TiKVReplicas = 2 }, failure.Unready},
+		"the Operator is scaling": {func(w *world) { w.tc.Scaling = true }, failure.Unready},
+		"after a failover":        {func(w *world) { w.tc.TiKVReplicas, w.tc.FailureStores = 2, 1 }, failure.Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

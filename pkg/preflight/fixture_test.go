@@ -32,7 +32,7 @@ type world struct {
 	resolved pd.ResolvedTS
 	gc       cluster.TS
 	pending  int
-	quota    int64 // as Service Quotas says
+	quota    int64 // as in Service Quotas
 	busy     map[cluster.VolumeID]int
 	probe    error
 	fail     map[string]error // by method

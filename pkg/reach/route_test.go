@@ -139,7 +139,7 @@ func TestParseVia(t *testing.T) { //nolint:tparallel // each case is one call
 	assert.Equal(t, failure.Usage, failure.KindOf(err))
 }
 
-// Before an address was dialled, a name says which way Auto will take; nothing is decided by that.
+// Before an address was dialled, a name predicts which way Auto will take; nothing is decided by that.
 func TestRoute_WillForward(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

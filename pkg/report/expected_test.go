@@ -46,7 +46,7 @@ func TestMarkdown_ExpectedPublishedWarningsAndAttempts(t *testing.T) {
 	}
 }
 
-// Every report says how wrong the estimate was; the phases of the estimate are for who asks for details.
+// Every report shows how far off the estimate was; the phases of the estimate are for who asks for details.
 func TestTable_ExpectedTotal_IsAlwaysThere(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -74,7 +74,7 @@ func TestTable_ExpectedTotal_IsAlwaysThere(t *testing.T) {
 	}
 }
 
-// A model of AWS says nothing of a run on the testbed.
+// A model of AWS does not apply to a run on the testbed.
 func TestExpected_NotAWS_IsNotCompared(t *testing.T) {
 	t.Parallel()
 	r := reporttest.Backup(3)
@@ -92,7 +92,7 @@ func TestRoughly(t *testing.T) {
 	}
 }
 
-// How long a run took to fail says nothing of the estimate.
+// How long a run took to fail does not test the estimate.
 func TestTable_FailedRun_HasNoExpectedTotal(t *testing.T) {
 	t.Parallel()
 	r := reporttest.Backup(3)

@@ -58,7 +58,7 @@ func TestScanRegion_NotTheOneThatWasCompared_HasChanged(t *testing.T) {
 	}
 }
 
-// A region is unchanged only if the store says that none of its keys is locked.
+// A region is unchanged only if the store reports that none of its keys is locked.
 func TestScanRegion_WhatTheStoreAnswers_Decides(t *testing.T) {
 	t.Parallel()
 	elsewhere := &tikv.RegionError{Region: 7, Kind: tikv.RegionStale}

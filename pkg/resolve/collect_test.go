@@ -30,7 +30,7 @@ func peer(id cluster.RegionID, start, end string) tikv.RegionMeta {
 	}
 }
 
-// rack is PD's list of stores and what the stores say. Nothing else of them is asked for by collect and plan.
+// rack is PD's list of stores and the metas of the stores. Nothing else of them is asked for by collect and plan.
 type rack struct {
 	resolve.PD
 	tikv.Recoverer

@@ -16,7 +16,7 @@ import (
 )
 
 // affectedLeader is a region whose best log is on store 2, whose data are ahead of it; from the election on, the stores' logs are
-// as after says.
+// as after returns.
 func affectedLeader(after func(store string) tikv.RaftState) *ballot {
 	var elected atomic.Bool
 	b := &ballot{rack: newRack(), list: listed}

@@ -139,7 +139,7 @@ func marksUnderFaults(t *testing.T, m *marked) {
 	require.Positive(t, r.Stats().Unchanged)
 }
 
-// untrue is marks that say of every region that it ends where the stores say that it does.
+// untrue is marks by which every region ends where the stores report that it does.
 func untrue(t *testing.T, l *lab, cfg resolve.Config) *marks.Set {
 	t.Helper()
 	r := resolve.New(l.client, nil)

@@ -18,7 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
 )
 
-// early is stores that say of one region that they have applied more than their logs have.
+// early is stores that report of one region that they have applied more than their logs have.
 type early struct {
 	resolve.TiKV
 	addresses []string
@@ -35,7 +35,7 @@ func (e *early) RaftState(ctx context.Context, address string, region cluster.Re
 }
 
 // goAhead puts a version that no log has into the replicas of a region on the first n stores that were cut, which need not lead,
-// and returns what these say then: gap entries above the longest log.
+// and returns what these report then: gap entries above the longest log.
 func (l *lab) goAhead(t *testing.T, n int, gap uint64) *early {
 	t.Helper()
 	on, ctx := l.stores[0], within(t) // the first that was cut
@@ -220,7 +220,7 @@ func TestCutCaughtLeadersThatAppliedEarly_TheirReplicasAreRebuilt(t *testing.T) 
 	}
 }
 
-// notes keeps what a run said. It is safe for concurrent use.
+// notes keeps the messages of a run. It is safe for concurrent use.
 type notes struct {
 	mu       sync.Mutex
 	messages []string

@@ -218,7 +218,7 @@ func takenWhilePreparing(t *testing.T, o *original) {
 	require.NotEmpty(t, l.pd.TTLConfigs(), "they are the second one's now")
 }
 
-// takenWhileFlashing: a store says that a region is not prepared, because the other run is done with it and the
+// takenWhileFlashing: a store answers that a region is not prepared, because the other run is done with it and the
 // cluster serves. To prepare it again would block it for ever.
 func takenWhileFlashing(t *testing.T, o *original) {
 	l := restoreLab(t, o, 1)

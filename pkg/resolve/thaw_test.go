@@ -43,7 +43,7 @@ func thawInPart(t *testing.T, o *original) {
 			paused++
 		}
 	}
-	require.LessOrEqual(t, paused, 1, "the one that PD said it does not have, at most")
+	require.LessOrEqual(t, paused, 1, "the one that PD reported missing, at most")
 
 	l.faults.Clear()
 	require.NoError(t, r.Thaw(within(t), nil))

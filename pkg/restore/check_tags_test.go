@@ -14,7 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
-// untagger takes the run's tag off the first volume that the restore made, and keeps what the run said.
+// untagger takes the run's tag off the first volume that the restore made, and keeps the run's messages.
 type untagger struct {
 	l        *lab
 	mu       sync.Mutex

@@ -20,7 +20,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/resolve"
 )
 
-// history is what a journal of these records says.
+// history reads a journal of these records.
 func history(t *testing.T, records ...phase.Record) *phase.History {
 	t.Helper()
 	h, err := phase.ReadHistory(t.Context(), kept(records))
@@ -103,7 +103,7 @@ func TestStartOver_OnlyWhatMayBeTakenAway(t *testing.T) {
 	}
 }
 
-// Leaders may have been made, and nothing says which replicas were ahead before: fresh volumes do.
+// Leaders may have been made, and which replicas were ahead before is unknown: fresh volumes are made.
 func TestStartOver_ReplicasAheadNeverChecked(t *testing.T) {
 	t.Parallel()
 	began := func(steps ...string) (records []phase.Record) {

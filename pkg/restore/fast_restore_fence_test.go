@@ -51,7 +51,7 @@ func TestFastRestore_LockLost_IsLeftToTheNextProcess(t *testing.T) {
 	}
 }
 
-// texts keeps what a run said.
+// texts keeps the messages of a run.
 type texts struct{ messages []string }
 
 func (w *texts) Emit(e phase.Event) { w.messages = append(w.messages, e.Message) }

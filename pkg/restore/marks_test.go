@@ -94,7 +94,7 @@ func TestLoadMarks_WhatDecides(t *testing.T) {
 		name   string
 		change func(t *testing.T, r *run, p *versionedPD)
 		used   bool
-		note   string // that says why not; "" is silence
+		note   string // that gives the reason; "" is none
 		warns  string
 	}{
 		{name: "all is known", change: func(*testing.T, *run, *versionedPD) {}, used: true},

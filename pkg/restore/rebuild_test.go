@@ -21,7 +21,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
 )
 
-// earlyStore is the first store that is asked for a raft state: of that region it says that it has applied more than its log has.
+// earlyStore is the first store that is asked for a raft state: of that region it reports that it has applied more than its log has.
 type earlyStore struct {
 	restore.TiKV
 	mu      sync.Mutex

@@ -67,7 +67,7 @@ func (l *lab) replaces(t *testing.T, happened func(ctx context.Context, ids []cl
 	return r
 }
 
-// vanished says whether EC2 has lost all volumes of restores.
+// vanished reports whether EC2 has lost all volumes of restores.
 func (l *lab) vanished(context.Context, []cluster.VolumeID) bool { return len(l.volumes()) == 0 }
 
 // All volumes go to error at once, and none has a key that could be why: they are replaced in one round, all at the same
@@ -113,7 +113,7 @@ func TestAllVolumesVanishAtOnce_AreReplacedInOneRound(t *testing.T) {
 	require.Len(t, result.Volumes, 6)
 }
 
-// EC2 accepts every volume and drops it again, as it does with a KMS key that cannot be used: that is said with the key's
+// EC2 accepts every volume and drops it again, as it does with a KMS key that cannot be used: that is reported with the key's
 // state before anything is replaced, and after one round if KMS does not show it. TestUnusableKey_Why_NamesTheState has the
 // other states.
 func TestAllVolumesVanish_NamesTheirKeyAndItsState(t *testing.T) { //nolint:tparallel // the parts share a testbed and follow each other

@@ -81,7 +81,7 @@ func cancelledIn(t *testing.T, l *lab, step string) {
 	l.nothingLeft(t)
 }
 
-// A cluster that serves is kept, whatever fails after that, and the run says so with the command that finishes it.
+// A cluster that serves is kept, whatever fails after that, and the run reports it with the command that finishes it.
 func TestRun_FailsOnceTheClusterServes_IsRestoredAndUnfinished(t *testing.T) {
 	t.Parallel()
 	for step, at := range map[string]phase.EventType{journal.StepAwaitLeaders: phase.StepFinished, "thaw": phase.StepStarted} {

@@ -26,7 +26,7 @@ func (k tidbShown) Cluster(ctx context.Context, name cluster.Name) (kube.TidbClu
 	return tc, err
 }
 
-// leaderless is a TiKV whose stores cannot say what they lead.
+// leaderless is a TiKV whose stores cannot report what they lead.
 type leaderless struct{ restore.TiKV }
 
 func (leaderless) LedRegions(context.Context, string) ([]cluster.Region, []cluster.RegionID, error) {

@@ -51,7 +51,7 @@ func TestRelease_OfNothing_Succeeds(t *testing.T) {
 	require.NoError(t, h.Release(t.Context()))
 }
 
-// A lock that cannot be read is deleted by hand, as its error says: the run that is continued was its owner before.
+// A lock that cannot be read is deleted by hand, as its error advises: the run that is continued was its owner before.
 func TestTake_LockDeleted_EpochIsAboveTheJournals(t *testing.T) {
 	t.Parallel()
 	store := objstoretest.NewMemory(nil)

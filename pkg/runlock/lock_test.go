@@ -71,7 +71,7 @@ func TestAcquire_OtherCluster_IsFree(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// older is the lock of a version that does not say how often it renews: it ends by the clocks.
+// older is the lock of a version that does not record how often it renews: it ends by the clocks.
 func older(t *testing.T, store *objstoretest.Memory) {
 	t.Helper()
 	now := time.Now()

@@ -50,7 +50,7 @@ func (a *asleep) Replace(ctx context.Context, key string, body []byte, version o
 	return a.Store.Replace(ctx, key, body, version)
 }
 
-// An answer that waited for a process that was suspended says nothing of who has the lock by now.
+// An answer that waited for a process that was suspended does not show who has the lock by now.
 func TestFence_SuspendedWhileTheAnswerCame_AsksAgain(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

@@ -73,7 +73,7 @@ func TestTake_OwnerIsAlive_IsConflictWithinARenewal(t *testing.T) {
 	})
 }
 
-// How long a lock is watched is the caller's to say, and a run that ends meanwhile is waited for.
+// How long a lock is watched is up to the caller, and a run that ends meanwhile is waited for.
 func TestTake_Wait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -34,7 +34,7 @@ func (e *ending) Get(ctx context.Context, key string) ([]byte, objstore.Version,
 }
 
 // A run ends by the release of its lock and its journal's end, and whoever reads the one before and the other after it
-// does not take it for dead: a follower of its log would say so, and a person would continue what is done.
+// does not take it for dead: a follower of its log would report that, and a person would continue what is done.
 func TestRead_RunEndsMeanwhile_IsNotUnfinished(t *testing.T) {
 	t.Parallel()
 	locked, last := phase.Record{Type: phase.RecordDone, Step: "lock"}, phase.Record{Type: phase.RecordBegin, Step: "unlock"}

@@ -104,7 +104,7 @@ func TestLast_IsTheUnfinishedRunThatHadTheLock(t *testing.T) {
 	assert.Nil(t, last, "it is over")
 }
 
-// Only the run that restored a cluster is named as such: a run that failed did not, and a backup that came later says nothing.
+// Only the run that restored a cluster is named as such: a run that failed did not, and a backup that came later proves nothing.
 func TestRestored_IsTheRestoreThatHadTheLockLast(t *testing.T) {
 	t.Parallel()
 	end := phase.Record{Type: phase.RecordEnd}

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// closed is a body as the SDK leaves it after the answer has begun: it is at its end, and says so in WriteTo by an error.
+// closed is a body as the SDK leaves it after the answer has begun: it is at its end, and reports that in WriteTo by an error.
 type closed struct{ io.ReadCloser }
 
 // WriteTo is what smithy-go's body does once it is closed.

@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// A lock of any kind and time is one, in memory too; only what says that there is none is none.
+// A lock of any kind and time is one, in memory too; only an answer without any is none.
 func TestAnyLock_WhatCounts(t *testing.T) {
 	t.Parallel()
 	of := func(op kvrpcpb.Op, ts uint64) *kvrpcpb.LockInfo {

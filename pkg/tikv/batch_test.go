@@ -58,7 +58,7 @@ func (b *batching) serve(stream tikvpb.Tikv_BatchCommandsServer) error {
 	}
 }
 
-// answer says of each region that its id is in a message, so that answers that are mixed up show.
+// answer reports each region's id in a message, so that answers that are mixed up show.
 func (b *batching) answer(req *tikvpb.BatchCommandsRequest_Request) *tikvpb.BatchCommandsResponse_Response {
 	if b.unknown {
 		return &tikvpb.BatchCommandsResponse_Response{}

@@ -142,7 +142,8 @@ func TestRegionError_EachError_HasItsKind(t *testing.T) {
 	require.Equal(t, 1500*time.Millisecond, busy.Backoff)
 }
 
-// The store or the transport can say that the deadline has passed before the timer of ctx has run; whoever then asks ctx has the same answer.
+// The store or the transport can report that the deadline has passed before the timer of ctx has run; whoever then asks
+// ctx has the same answer.
 func TestTranslate_DeadlineOfTheContextItself_IsItsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,13 +19,13 @@ func TestSettled_OnlyAnOrdinaryMember(t *testing.T) {
 	}
 	require.True(t, settled(with(metapb.PeerRole_Voter, metapb.PeerRole_Voter, metapb.PeerRole_Learner)))
 	for name, local := range map[string]*raft_serverpb.RegionLocalState{
-		"no region":                {},
-		"a voter comes":            with(metapb.PeerRole_Voter, metapb.PeerRole_IncomingVoter),
-		"a voter goes":             with(metapb.PeerRole_DemotingVoter, metapb.PeerRole_Voter),
-		"it merges":                {Region: &metapb.Region{Id: 1}, MergeState: &raft_serverpb.MergeState{}},
-		"it is removed":            {Region: &metapb.Region{Id: 1}, State: raft_serverpb.PeerState_Tombstone},
-		"it applies a snapshot":    {Region: &metapb.Region{Id: 1}, State: raft_serverpb.PeerState_Applying},
-		"its state says it merges": {Region: &metapb.Region{Id: 1}, State: raft_serverpb.PeerState_Merging},
+		"no region":             {},
+		"a voter comes":         with(metapb.PeerRole_Voter, metapb.PeerRole_IncomingVoter),
+		"a voter goes":          with(metapb.PeerRole_DemotingVoter, metapb.PeerRole_Voter),
+		"it merges":             {Region: &metapb.Region{Id: 1}, MergeState: &raft_serverpb.MergeState{}},
+		"it is removed":         {Region: &metapb.Region{Id: 1}, State: raft_serverpb.PeerState_Tombstone},
+		"it applies a snapshot": {Region: &metapb.Region{Id: 1}, State: raft_serverpb.PeerState_Applying},
+		"its state is Merging":  {Region: &metapb.Region{Id: 1}, State: raft_serverpb.PeerState_Merging},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

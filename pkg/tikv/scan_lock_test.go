@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// KvScanLock answers with what the test says.
+// KvScanLock answers with what the test gives it.
 func (s *script) KvScanLock(ctx context.Context, req *kvrpcpb.ScanLockRequest) (*kvrpcpb.ScanLockResponse, error) {
 	if s.scanLock == nil {
 		return s.UnimplementedTikvServer.KvScanLock(ctx, req)

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// script is a TiKV that does what a test says. A part that is nil is Unimplemented.
+// script is a TiKV that answers with what a test gives it. A part that is nil is Unimplemented.
 type script struct {
 	tikvpb.UnimplementedTikvServer
 

@@ -60,7 +60,7 @@ func TestPlain_NothingChanges_LineEvery30Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		text := show(t, options(ui.Plain, nil), func(p *ui.Progress) {
-			wait(5 * time.Minute) // nothing runs: nothing is said
+			wait(5 * time.Minute) // nothing runs: nothing is printed
 			p.Emit(event(phase.PhaseStarted, "volume snapshots", ""))
 			p.Emit(event(phase.StepStarted, "volume snapshots", "wait"))
 			wait(500 * time.Millisecond) // so that no progress falls on the same instant as a line

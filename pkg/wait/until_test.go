@@ -57,7 +57,7 @@ func TestUntil_ContextEnds_ErrorGivesCauseAndLastCheck(t *testing.T) {
 		"no reason any more": {func(_ context.Context, tries int) error { return []error{errYet, nil}[min(tries, 1)] }, "it is broken", nil},
 		"no reason":          {func(context.Context, int) error { return nil }, "it is broken", nil},
 		"the last one":       {func(_ context.Context, tries int) error { return []error{errors.New("first"), errYet}[min(tries, 1)] }, "it is broken (last: not yet)", errYet},
-		"the end of ctx says none": {func(ctx context.Context, tries int) error {
+		"the end of ctx has no reason": {func(ctx context.Context, tries int) error {
 			if tries < 2 {
 				return errYet
 			}

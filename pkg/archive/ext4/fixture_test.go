@@ -71,7 +71,7 @@ func load(t testing.TB, name string) fixture {
 	return fixture{before: unpack("before"), after: unpack("after")}
 }
 
-// What testdata's images have free is what dumpe2fs said when they were made.
+// What testdata's images have free is what dumpe2fs printed when they were made.
 func TestRead_Fixtures_AsRecorded(t *testing.T) {
 	t.Parallel()
 	record := filepath.Join("testdata", "free.json")

@@ -31,7 +31,7 @@ func (p *patched) ReadAt(into []byte, offset int64) (int, error) {
 	return n, nil
 }
 
-// Whatever a volume holds, the reader ends, after few reads, and never says that a block is free which has a superblock or
+// Whatever a volume holds, the reader ends, after few reads, and never reports as free a block that has a superblock or
 // is not of the file system.
 func FuzzRead(f *testing.F) {
 	image := newJournalled(f, newMounted(f, load(f, "no-sums")), revokesFeature|wideFeature, -6, ^uint32(0))

@@ -115,7 +115,7 @@ func (j *journalled) bytes() []byte {
 	return out
 }
 
-// newJournalled says that the journal of an image has to be replayed from a block on.
+// newJournalled marks the journal of an image to be replayed from a block on.
 func newJournalled(t testing.TB, m *mounted, features uint32, start int, number uint32) *journalled {
 	t.Helper()
 	j := &journalled{

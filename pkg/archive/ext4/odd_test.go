@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/ext4"
 )
 
-// Of anything unusual nothing is free, and the map says why.
+// Of anything unusual nothing is free, and the map has the reason.
 func TestRead_Odd_NothingIsFree(t *testing.T) {
 	t.Parallel()
 	path := makeImage(t, 32, files(t, 3), "-b", "1024", "-O", "uninit_bg")

@@ -117,7 +117,7 @@ func TestRead_LogGoesRound_AsReplayed(t *testing.T) {
 	}
 }
 
-// judge lets e2fsck replay the log, and dumpe2fs say what is free then. That takes long, so only make test-archive does it.
+// judge lets e2fsck replay the log, and dumpe2fs list what is free then. That takes long, so only make test-archive does it.
 func (j *journalled) judge(t *testing.T, want []int64) {
 	t.Helper()
 	if os.Getenv(required) == "" {

@@ -18,7 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/ext4"
 )
 
-// required is the variable by which make test-archive says that it has installed all tools.
+// required is the variable that make test-archive sets when it has installed all tools.
 const required = "TISNAP_TEST_EXT4"
 
 // tool runs one of e2fsprogs' programs, and skips the test if it is not installed.

@@ -20,7 +20,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// The free blocks of a snapshot are those of its volume, and few blocks say so, each read once.
+// The free blocks of a snapshot are those of its volume, and are found from few blocks, each read once.
 func TestFree_OfASnapshot_ReadsFewBlocks(t *testing.T) {
 	t.Parallel()
 	packed, err := os.ReadFile("../ext4/testdata/groups-after.img.zst")

@@ -198,7 +198,7 @@ func TestRun_FlippedBit_IsOfOneBlock(t *testing.T) {
 	require.Equal(t, []verify.Range{{First: 2, Last: 2}}, found[0].Blocks)
 }
 
-// The levels find what they say: each one what the one before does not.
+// The levels find what they promise: each one what the one before does not.
 func TestRun_Levels(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, nil)

@@ -248,7 +248,7 @@ func TestRun_ACheckHangs_TimedOut(t *testing.T) {
 	require.Equal(t, 4, r.Count(checks.OfTable, checks.Passed))
 }
 
-// What the budget leaves no time for is skipped, and says so.
+// What the budget leaves no time for is reported as skipped.
 func TestRun_BudgetEnds_TheRestIsSkipped(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -68,7 +68,7 @@ func TestCopy_SourceIsNotCompletedOrNotThere_Refused(t *testing.T) { //nolint:tp
 	require.Empty(t, w.away.Snapshots())
 }
 
-// A row is one copy of a volume after another; full says why all its pages are moved.
+// A row is one copy of a volume after another; full is why all its pages are moved.
 func TestCopy_OfOneVolume_IncrementalOnlyInItsLineage(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t)

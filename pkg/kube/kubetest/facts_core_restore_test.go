@@ -123,7 +123,7 @@ func TestFacts_StoresOfAnotherSubdomain_AreNeverUpdated(t *testing.T) {
 	t.Parallel()
 	l := newOperatorLab(t, "us-west-2a")
 	l.premade(t, 1, map[string]any{"name": "ClusterSubdomain"})
-	l.eventually(t, "it says so", func() bool {
+	l.eventually(t, "the Operator logs it", func() bool {
 		return strings.Contains(l.log.String(), "cannot update TiKV src-kv0-aaaaa0 from subdomain src-kv0-tikv-peer to src-cluster: field is immutable")
 	})
 	require.Empty(t, l.server.Get("tikvs", "tidb", "src-kv0-aaaaa0").GetLabels()["pingcap.com/instance-revision-hash"])

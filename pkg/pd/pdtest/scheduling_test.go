@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd/pdtest"
 )
 
-// leaders is a little of TiKV: it reports regions and moves leadership when PD says so.
+// leaders is a little of TiKV: it reports regions and moves leadership when PD orders it.
 type leaders struct {
 	regions []*metapb.Region
 	on      map[uint64]uint64 // region to store

@@ -65,7 +65,7 @@ func rows(t *testing.T, page, heading string) []string {
 	}
 }
 
-// What the model said stands beside what was, phase by phase, with both shares; then what a person has to know.
+// The model's estimate stands beside what was, phase by phase, with both shares; then what a person has to know.
 func TestWrite_Sections_HaveTheRunsFigures(t *testing.T) {
 	t.Parallel()
 	backup := written(t, htmlreport.Page{Reports: []*report.Report{reporttest.Backup(3)}, Published: true})

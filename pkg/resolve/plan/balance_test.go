@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// equalRegions are n regions with three equal peers each, on the stores that choose says.
+// equalRegions are n regions with three equal peers each, on the stores that choose returns.
 func equalRegions(n, stores int, choose func(region int) [3]int) peers {
 	metas := peers{}
 	for s := range stores {

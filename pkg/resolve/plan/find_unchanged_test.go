@@ -9,7 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/marks"
 )
 
-// What one peer alone says keeps its region from being unchanged, and a store that is left out keeps all of them.
+// One peer that differs keeps its region from being unchanged, and a store that is left out keeps all of them.
 func TestUnchanged_OneDifferentPeer_ChangesOnlyItsRegion(t *testing.T) {
 	t.Parallel()
 	set := marks.NewSet([]marks.Mark{{Region: 1, Version: 1, Term: 5, Index: 10}, {Region: 2, Version: 2, Term: 5, Index: 10}})

@@ -221,7 +221,7 @@ func TestMakePlan_AnyMetas_AgreesWithModel(t *testing.T) {
 		want, wantErr := model(metas, replicas)
 		plan, err := makePlan(t, metas, replicas)
 		if wantErr != nil {
-			require.Error(t, err, "the model says: %v", wantErr)
+			require.Error(t, err, "the model's error: %v", wantErr)
 			require.Equal(t, failure.Corrupt, failure.KindOf(err))
 			return
 		}

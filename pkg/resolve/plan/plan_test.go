@@ -31,7 +31,7 @@ func logs(term, index, commit uint64) func(*tikv.RegionMeta) {
 }
 func tombstone(m *tikv.RegionMeta) { m.Tombstone = true }
 
-// peers is what each store says about its peers.
+// peers is each store's metas of its peers.
 type peers map[cluster.StoreID][]tikv.RegionMeta
 
 // metas is the same in the form that a plan is made of.
@@ -196,7 +196,7 @@ func TestMakePlan_NewerRegion_WinsOverOlderThatItCovers(t *testing.T) {
 
 func TestMakePlan_EqualLogs_PeerThatAppliedTheSplitLeads(t *testing.T) {
 	t.Parallel()
-	// Store 1 has the split in its log and has not applied it: it still says the old range.
+	// Store 1 has the split in its log and has not applied it: it still reports the old range.
 	metas := peers{
 		1: {peer(1, "", "", version(1))},
 		2: {peer(1, "", "b", version(2)), peer(2, "b", "", version(2))},

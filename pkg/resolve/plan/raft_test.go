@@ -37,7 +37,7 @@ func (w *world) log(images map[cluster.StoreID]image) {
 	}
 }
 
-// sound checks what every plan must be, whatever the metas say.
+// sound checks what every plan must be, whatever the metas are.
 func sound(t require.TestingT, plan *plan.Plan, metas peers) {
 	var ranges []cluster.KeyRange
 	led := map[cluster.RegionID]bool{}

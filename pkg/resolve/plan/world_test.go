@@ -326,7 +326,7 @@ func overlaps(a, b *replica) bool {
 	return (a.end == 0 || b.start < a.end) && (b.end == 0 || a.start < b.end)
 }
 
-// meta is what the store says about its replica. TiKV 8.5 gives the hard state's term for that of the log.
+// meta is what the store reports about its replica. TiKV 8.5 gives the hard state's term for that of the log.
 func (r *replica) meta(id cluster.RegionID, hardState bool) tikv.RegionMeta {
 	m := tikv.RegionMeta{
 		Region: id, PeerID: r.peer, LastLogTerm: last(r.log), LastIndex: uint64(len(r.log)), Version: r.version,

@@ -200,7 +200,7 @@ func TestSweep_StoreAwayForAWhile_CostsItsOwnRegionsAlone(t *testing.T) {
 	})
 }
 
-// A sweep that does not end within its time says what it had the time for, and what is not done.
+// The error of a sweep that does not end within its time names the deadline, and what is not done.
 func TestSweep_TimeIsUp_ErrorNamesTheDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,13 +20,13 @@ func TestContradictions_EC2sFactsAgainstTheManifest(t *testing.T) {
 		change        func(*ebs.Snapshot)
 		contradiction string // "" is no contradiction
 	}{
-		"as the manifest says":       {func(*ebs.Snapshot) {}, ""},
+		"as in the manifest":         {func(*ebs.Snapshot) {}, ""},
 		"no tags":                    {func(s *ebs.Snapshot) { s.Tags = nil }, ""},
 		"of another volume":          {func(s *ebs.Snapshot) { s.Volume = "vol-2" }, "snap-1 is of volume vol-2, and of vol-1 by the manifest"},
 		"of another store":           {func(s *ebs.Snapshot) { s.Tags[ebs.TagStore] = "5" }, "snap-1 has the tag tisnap.io/store=5, and 4 by the manifest"},
 		"of another backup":          {func(s *ebs.Snapshot) { s.Tags[ebs.TagBackup] = "a" }, "snap-1 has the tag tisnap.io/backup=a, and b by the manifest"},
 		"of another time":            {func(s *ebs.Snapshot) { s.StartedAt = cut.Add(time.Minute) }, "snap-1 started at 2026-11-21T10:01:00Z, and at 2026-11-21T10:00:00Z by the manifest"},
-		"EC2 does not say the time":  {func(s *ebs.Snapshot) { s.StartedAt = time.Time{} }, ""},
+		"EC2 omits the time":         {func(s *ebs.Snapshot) { s.StartedAt = time.Time{} }, ""},
 		"rounded to the next second": {func(s *ebs.Snapshot) { s.StartedAt = cut.Add(time.Second) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

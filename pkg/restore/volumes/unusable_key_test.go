@@ -57,7 +57,7 @@ type kms struct {
 
 func (k kms) DescribeKey(context.Context, string) (ebs.Key, error) { return k.key, k.err }
 
-// Whatever KMS says, or does not say, the error names the key, its state and the permissions.
+// Whatever KMS answers, or does not answer, the error names the key, its state and the permissions.
 func TestUnusableKey_Why_NamesTheState(t *testing.T) {
 	t.Parallel()
 	deleted := time.Date(2026, 11, 29, 1, 2, 3, 0, time.UTC)

@@ -6,7 +6,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
-// A test says what goes wrong; a stand-in asks the plan at each of its points.
+// A test plans what goes wrong; a stand-in asks the plan at each of its points.
 func ExamplePlan() {
 	plan := &fault.Plan{}
 	if err := plan.Add(fault.Rule{Point: "ec2.CreateSnapshots", Position: fault.After, Nth: 2}); err != nil {

@@ -58,7 +58,7 @@ func graceful() map[string]stopped {
 }
 
 // A pod that is evicted has ten seconds. What its process has to undo is never answered here, so that only its bound ends
-// it: the process exits on its own, the cluster is released, and what is left is named. Where it says that the same command
+// it: the process exits on its own, the cluster is released, and what is left is named. Where it reports that the same command
 // finishes the work, that does.
 func TestGrace_TenSecondsAndNothingAnswers_EndsAndListsLeftovers(t *testing.T) {
 	t.Parallel()

@@ -111,7 +111,7 @@ func TestFlashback_PreparedRegion_BlocksAllButOlderReads(t *testing.T) {
 	require.NoError(t, err)
 	require.NotNil(t, split.RegionError.FlashbackInProgress)
 
-	// A follower says that before it says that it does not lead.
+	// A follower reports that before it reports that it does not lead.
 	f.c.settled()
 	for _, other := range f.c.stores {
 		if other == s {

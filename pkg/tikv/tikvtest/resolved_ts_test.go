@@ -51,7 +51,7 @@ func TestResolvedTS_PipelinedTransaction_IsHeldBackByItsCommitTSAlone(t *testing
 	for _, s := range c.stores {
 		require.Eventually(t, func() bool { return c.pd.reported()[s.ID()] > before[s.ID()]+1 }, 30*time.Second, time.Millisecond)
 	}
-	require.Less(t, c.pd.minResolved(3), commit, "its client has said nothing")
+	require.Less(t, c.pd.minResolved(3), commit, "its client has sent nothing")
 	for _, s := range c.stores {
 		_, err := k.on(s).BroadcastTxnStatus(t.Context(), &kvrpcpb.BroadcastTxnStatusRequest{
 			TxnStatus: []*kvrpcpb.TxnStatus{{StartTs: start, MinCommitTs: commit}, {StartTs: start, MinCommitTs: start + 1}},

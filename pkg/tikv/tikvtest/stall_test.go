@@ -40,7 +40,7 @@ func newEarly(t *testing.T, limit uint64) (*testCluster, *tikvtest.Store, int) {
 	return nil, nil, 0
 }
 
-// raft is what a store's Debug service says of its first region.
+// raft is what a store's Debug service reports of its first region.
 func (c *testCluster) raft(s *tikvtest.Store) (applied, last uint64) {
 	c.t.Helper()
 	info, err := debugpb.NewDebugClient(dial(c.t, s)).RegionInfo(c.ctx(10*time.Second), &debugpb.RegionInfoRequest{RegionId: s.Peers()[0].Region.Id})
@@ -255,7 +255,7 @@ func TestRestore_LeaderWithDataAhead_NeverServesAndDiesOfAProposal(t *testing.T)
 					require.Equal(t, codes.DeadlineExceeded, status.Code(err))
 					continue
 				}
-				require.True(t, err != nil || resp.RegionError != nil, "a store that dies may say so")
+				require.True(t, err != nil || resp.RegionError != nil, "a store that dies may report it")
 				break
 			}
 			<-leads.Done()

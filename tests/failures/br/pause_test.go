@@ -168,7 +168,7 @@ func TestSecondHold_IsRefusedAndTheFirstOneStays(t *testing.T) {
 	require.Empty(t, p.c.Held())
 }
 
-// SIGTERM while PD has no leader: it is tried again, and what cannot be released is said by an exit code of its own.
+// SIGTERM while PD has no leader: the release is retried, and one that fails has an exit code of its own.
 func TestPause_PDAwayAtTheEnd_ReportsTheHold(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -94,7 +94,7 @@ func (w *watchedEBS) DescribeSnapshots(ctx context.Context, ids []cluster.Snapsh
 	return w.EBS.DescribeSnapshots(ctx, ids)
 }
 
-// warnings are what a run said before it continued.
+// warnings are what a run warned of before it continued.
 type warnings struct {
 	mu    sync.Mutex
 	lines []string

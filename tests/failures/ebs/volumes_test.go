@@ -162,7 +162,7 @@ func TestTargetOrVolumesDoNotFit_NoCallChangesAnything(t *testing.T) { //nolint:
 	}
 }
 
-// Volumes go where the map says, and their persistent volumes with them, under both keys of the zone.
+// Volumes go where the map sends them, and their persistent volumes with them, under both keys of the zone.
 // https://github.com/pingcap/tidb/issues/43963
 // Catalogue: E6.
 func TestThreeZonesIntoTwo_VolumesAndAffinityFollowTheMap(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 // It lets a Restore fail after an earlier one of the same backup has its volumes, which nothing has attached: of a cluster
-// that was scaled to nothing, say. After each failure the Operator deletes what the storage's restoremeta names.
+// that was scaled to nothing, for example. After each failure the Operator deletes what the storage's restoremeta names.
 // Catalogue: E16.
 func TestFailedRestore_OperatorDeletesNoVolumesOfTheEarlierOne(t *testing.T) { //nolint:tparallel // one after the other, on one testbed
 	t.Parallel()
