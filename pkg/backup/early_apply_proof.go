@@ -56,7 +56,7 @@ func notProven(v *manifest.EarlyApply) string {
 		of = append(of, "store "+id.String())
 	}
 	if n := len(v.Regions); n > 0 {
-		of = append(of, fmt.Sprintf("%d regions, which split or got another leader meanwhile, say", n))
+		of = append(of, fmt.Sprintf("%d regions, for example because they split or changed leader", n))
 	}
 	return strings.Join(of, ", ")
 }

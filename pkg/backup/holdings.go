@@ -24,7 +24,7 @@ type holding struct {
 	run     cluster.RunID
 	early   []earlyapply.Setting // what stores were set to, that it turned early apply off on
 	until   time.Time            // when all that it holds on stores has run out
-	unclear bool                 // the journal says something that cannot be read
+	unclear bool                 // the journal has something that cannot be read
 }
 
 // holdings lists what runs of the cluster have paused in PD and not released, by their journals.
@@ -33,9 +33,9 @@ func holdings(ctx context.Context, store objstore.Store, p hold.PD, name cluster
 	return held, err
 }
 
-// holdingsUntil lists the holdings, and says when all that their runs hold on stores has run out: before now if there
-// are none, and zero if that is unknown: a journal cannot be read, or the storage has no run at all and may be the
-// wrong one. Runs that are known to be of another cluster of the same name are left out.
+// holdingsUntil lists the holdings, and returns when all that their runs hold on stores has run out: before now if
+// there are none, and zero if that is unknown: a journal cannot be read, or the storage has no run at all and may be
+// the wrong one. Runs that are known to be of another cluster of the same name are left out.
 func holdingsUntil(
 	ctx context.Context, store objstore.Store, p hold.PD, name cluster.Name,
 ) (held []holding, until time.Time, err error) {
@@ -74,7 +74,7 @@ func holdingsUntil(
 	return held, until, nil
 }
 
-// Holds reports whether a run's journal says that the run holds its cluster and has not released it. What it holds
+// Holds reports whether, by its journal, a run holds its cluster and has not released it. What it holds
 // expires by itself if the run is dead.
 func Holds(records []phase.Record) bool {
 	if len(records) == 0 {

@@ -38,8 +38,8 @@ const (
 	recentLimit = 15 * time.Second
 )
 
-// recentJournals is what those of the other runs of a cluster that wrote something after since say. What cannot be
-// read as a journal is left out.
+// recentJournals reads those of the other runs of a cluster that wrote something after since. What cannot be read as
+// a journal is left out.
 func recentJournals(
 	ctx context.Context, store objstore.Store, name cluster.Name, self cluster.RunID, since time.Time,
 ) (map[cluster.RunID]journal.BackupFacts, error) {

@@ -46,6 +46,6 @@ func (l events) Emit(e phase.Event) {
 		l.log.Info("undo finished", took...)
 	case phase.UndoFailed:
 		l.log.Error("undo failed", append(took, zap.String("reason", e.Message))...)
-	case phase.Progress, phase.PhaseStarted: // the progress file shows it; its first step says the same
+	case phase.Progress, phase.PhaseStarted: // the progress file shows it; its first step shows the same
 	}
 }

@@ -57,7 +57,7 @@ func (c Catalog) cutOf(ctx context.Context, run cluster.RunID) (*objstore.Object
 	}
 	_, version, err := c.Store.Get(ctx, manifest.BRCutMeta)
 	if failure.Is(err, failure.NotFound) {
-		return nil, nil // as the comment says
+		return nil, nil // as documented above
 	}
 	if err != nil {
 		return nil, failure.Annotate(err, "read", manifest.BRCutMeta)

@@ -66,7 +66,7 @@ func (c Catalog) loadFolder(ctx context.Context) (*manifest.Manifest, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, nil // as the comment says
+		return nil, nil // as documented above
 	}
 	m, err := manifest.Open(files[manifest.ManifestFile], files[manifest.SealFile])
 	return m, failure.Annotate(err, "load backup", c.Store.URL())

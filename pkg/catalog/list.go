@@ -46,7 +46,7 @@ type Entry struct {
 	Stores    int        `json:"stores"`
 	Snapshots int        `json:"snapshots"`
 	SizeGiB   int64      `json:"sizeGiB"`             // sum of the volumes' sizes
-	DataBytes int64      `json:"dataBytes,omitempty"` // data in the snapshots; 0 if EC2 did not say
+	DataBytes int64      `json:"dataBytes,omitempty"` // data in the snapshots; 0 if EC2 did not report it
 	Tags      []string   `json:"tags,omitempty"`      // the user's
 }
 

@@ -12,7 +12,7 @@ import (
 // Latest is the reference to a cluster's newest sealed backup. No backup may have this name.
 const Latest = "latest"
 
-// Reference says which backup is meant by Latest.
+// Reference selects the backup that Latest stands for.
 type Reference struct {
 	Cluster cluster.Name // whose latest backup is meant; zero if the storage has only one cluster
 	Before  time.Time    // the backup ts of the latest backup is not after this; zero for no limit

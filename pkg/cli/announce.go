@@ -111,7 +111,7 @@ func (a *app) announceEnd(ctx context.Context, err error, code ExitCode) {
 	}
 }
 
-// operationOf is what the command's run is called: a subcommand such as create says nothing of itself.
+// operationOf is what the command's run is called: a subcommand such as create is not enough by itself.
 func operationOf(cmd *cobra.Command) string {
 	if up := cmd.Parent(); up != nil && up.Name() == string(report.Archive) {
 		return up.Name()

@@ -43,7 +43,7 @@ func (a *app) archiveCatCommand(repo *repoFlags) *cobra.Command {
 
 A file must not exist; blocks of zeros are holes in it. It gets its name once all of it is right
 and on disk. Of a device, which must not be in use, all blocks are written, unless
---device-is-zeros says that it is all zeros already. Standard output gets the volume from its
+--device-is-zeros asserts that it is all zeros already. Standard output gets the volume from its
 first byte to its last; memory stays below 300 MiB.
 
 A block that is not exactly what was archived is never written: the error names it, and the exit

@@ -44,7 +44,7 @@ meanwhile. Each block is stored once, compressed and encrypted. Compared with a 
 archive of the cluster, only blocks that changed are read while the base's snapshots exist;
 afterwards all are read, and those that changed are stored. Blocks that a volume's ext4 file system
 does not use are not read: they are restored as zeros. If anything about it is unusual, all blocks
-are read, and the report says why.
+are read, and the report gives the reason.
 
 An archive is listed once all of it is stored, and only then does the command exit with 0. The
 same command resumes a run that failed or died, and does not read again what is stored. The

@@ -21,7 +21,7 @@ type archiveDoc struct {
 	Items    []archiveVolume `json:"items"`
 }
 
-// manifestOutput is what an archive says of its backup's manifest.
+// manifestOutput is what an archive has of its backup's manifest.
 type manifestOutput struct {
 	SHA256 string `json:"sha256"`
 	Bytes  int    `json:"bytes"`

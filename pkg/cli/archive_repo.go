@@ -16,7 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// repoFlags say which archive repository a command uses, and how it is unlocked. No flag takes a secret.
+// repoFlags define which archive repository a command uses, and how it is unlocked. No flag takes a secret.
 type repoFlags struct {
 	url, id                   string
 	region, profile, endpoint string

@@ -45,7 +45,7 @@ type restoredSnapshot struct {
 	Error    string             `json:"error,omitempty"`
 }
 
-// snapshotFlags say which snapshots are made.
+// snapshotFlags select which snapshots are made.
 type snapshotFlags struct {
 	on          bool
 	run, kmsKey string

@@ -97,7 +97,7 @@ type copyPlanDoc struct {
 	FromRegion string           `json:"fromRegion"`
 	ToRegion   string           `json:"toRegion"`
 	Account    string           `json:"account"`
-	// Share says that the snapshots are shared with that account while they are copied.
+	// Share means that the snapshots are shared with that account while they are copied.
 	Share bool              `json:"share"`
 	Items []plannedCopyItem `json:"items"`
 	// FullBytes is what is moved in full; ChangedBytes is the data of snapshots of which only what has changed is.

@@ -85,7 +85,7 @@ func noBackup(ctx context.Context, store objstore.Store, id cluster.BackupID, er
 	r, readErr := runOf(ctx, store, string(id))
 	switch {
 	case readErr != nil:
-		return err // it says all that is known
+		return err // it has all that is known
 	case failure.Is(err, failure.NotFound) && string(r.ID) == string(id):
 		return failure.New(failure.NotFound, "load backup", string(id), "this is a run, of backup %s", r.Backup).
 			WithHint("see the run: tisnap status %s", id)

@@ -74,7 +74,7 @@ func (a *app) doctor(ctx context.Context, arg string, purpose doctor.Purpose) er
 	return errors.Join(a.print(doc), doc.failed())
 }
 
-// checkLimit is longer than any client waits for an answer before it says so.
+// checkLimit is longer than any client waits for an answer before it reports that.
 const checkLimit = 30 * time.Second
 
 // doctorDeps opens the connections as a backup does.

@@ -8,7 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/generate"
 )
 
-// trustFlags adds the flags that say which pods may use the IAM role, and how they get it.
+// trustFlags adds the flags for which pods may use the IAM role, and how they get it.
 func trustFlags(cmd *cobra.Command, t *generate.Trust) {
 	serviceAccountFlag(cmd, &t.Account.Name)
 	cmd.Flags().StringVar(&t.AWSAccount, "account", "", "id of the AWS account, for irsa")

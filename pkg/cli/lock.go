@@ -108,7 +108,7 @@ not locked: see docs/locks.md.`,
 
 func (f *lockFlags) options(now time.Time) (o lockset.Options, err error) {
 	if f.until == "" {
-		return o, errors.New("--until is missing: say when the locks expire")
+		return o, errors.New("--until is missing: when do the locks expire?")
 	}
 	until, err := parseUntil("until", f.until, now)
 	switch {
@@ -188,7 +188,7 @@ func (a *app) openSet(
 		if m, err = (catalog.Catalog{Store: store}).Unsealed(ctx, id); err == nil {
 			e, err = c.ebsAt(ctx, ebs.Config{Region: m.Region})
 		} else if _, loadErr := (catalog.Catalog{Store: store}).Load(ctx, id); loadErr != nil {
-			err = noBackup(ctx, store, id, loadErr) // it says more
+			err = noBackup(ctx, store, id, loadErr) // it is more precise
 		}
 	}
 	if err != nil {

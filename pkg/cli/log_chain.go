@@ -7,7 +7,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// logBackupsText says which log backups the source had, and whether they cover the backup ts.
+// logBackupsText lists which log backups the source had, and whether they cover the backup ts.
 func logBackupsText(m *manifest.Manifest) string {
 	parts := make([]string, len(m.LogBackups))
 	for i, l := range m.LogBackups {

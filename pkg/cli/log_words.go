@@ -28,7 +28,7 @@ type volumeAsked struct {
 	at   time.Time
 }
 
-// of returns what the record says: a line, or one for each volume.
+// of describes the record: a line, or one for each volume.
 func (l *logWords) of(r *phase.Record) []string {
 	l.at = r.Time
 	switch {
@@ -46,7 +46,7 @@ func (l *logWords) of(r *phase.Record) []string {
 	return []string{l.line(r)}
 }
 
-// released says how long the cluster was held, once.
+// released reports how long the cluster was held, once.
 func (l *logWords) released() []string {
 	since, left := l.holding, l.stillHeld
 	l.stillHeld = false

@@ -87,7 +87,7 @@ shorter. A backup whose deletion has begun is refused.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req := catalog.PinRequest{Reason: strings.TrimSpace(f.reason), Force: f.force, DryRun: f.dryRun}
 			if req.Reason == "" {
-				return usage(cmd, errors.New("--reason is missing: say why the backup is kept"))
+				return usage(cmd, errors.New("--reason is missing: why is the backup kept?"))
 			}
 			if f.until != "" {
 				var err error

@@ -62,7 +62,7 @@ command again to finish a prune that failed or was killed.`,
 	return cmd
 }
 
-// keepFlags adds the rules that say what is kept.
+// keepFlags adds the rules for what is kept.
 func keepFlags(fl *pflag.FlagSet, p *retention.Policy) {
 	for _, rule := range []struct {
 		value      *int

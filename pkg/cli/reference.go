@@ -13,7 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// latestFlags say which backup "latest" is. They are the same for every command that takes a backup.
+// latestFlags define which backup "latest" is. They are the same for every command that takes a backup.
 type latestFlags struct{ before, of string }
 
 // latestIs is the hidden flag by which a background process gets the backup that its command has found latest to be: a

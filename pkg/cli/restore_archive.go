@@ -18,7 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
-// archivedFlags say that a backup is taken from an archive, and from which repository.
+// archivedFlags select a backup of an archive, and its repository.
 type archivedFlags struct {
 	on   bool
 	repo repoFlags

@@ -49,7 +49,7 @@ func (w *work) resumePlan(ctx context.Context, note func(string)) (document, err
 	case err != nil:
 		return nil, err
 	case !r.History.Unfinished():
-		return nil, nil // the command says what is wrong with it
+		return nil, nil // the command reports what is wrong with it
 	}
 	if err := r.About.SameRequest(r.ID, &w.request); err != nil {
 		return nil, err

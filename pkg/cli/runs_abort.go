@@ -24,7 +24,7 @@ type abortedDoc struct {
 
 func (d *abortedDoc) table(w io.Writer, v view) error {
 	if !d.Aborted {
-		return nil // the error says why
+		return nil // the error has the reason
 	}
 	_, err := fmt.Fprintf(w, "run %s (%s of %s) is undone\n", d.ID, d.Operation, d.Cluster)
 	return err

@@ -121,7 +121,7 @@ func (p Plan) Next(running, done map[cluster.SnapshotID]bool, slots int) []Copy 
 }
 
 // Least is the shortest time in which EC2 completes the plan if it was asked for a duration, with so many bytes a
-// second for all copies (RateOfPair, unless the quota says otherwise). It takes all data of each snapshot: whether EC2
+// second for all copies (RateOfPair, unless the quota is lower). It takes all data of each snapshot: whether EC2
 // does so for one that moves only changes is not documented.
 func (p Plan) Least(pair int64) time.Duration {
 	var all int64

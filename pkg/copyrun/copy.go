@@ -127,7 +127,7 @@ func (c *copier) round(ctx context.Context) (done bool, err error) {
 	return false, c.ask(ctx)
 }
 
-// retryLater says, once for each kind of error, that the next round asks EC2 again.
+// retryLater logs, once for each kind of error, that the next round asks EC2 again.
 func (c *copier) retryLater(what string, err error) {
 	c.scope.Warn("EC2 in %s could not %s, and is asked again (%s)", c.Target.Region(), what, failure.KindOf(err))
 	c.Log.Info("EC2 is asked again", zap.String("to", what), zap.Error(err))

@@ -26,7 +26,7 @@ type Plan struct {
 	Each time.Duration
 }
 
-// Text says what is copied, and why how much.
+// Text describes what is copied, and why how much.
 func (p *Plan) Text() string {
 	full := 0
 	why := map[copyplan.Reason]bool{}

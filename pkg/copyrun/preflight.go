@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// preflight finds, without changing anything, what could end the run later, and says what it is going to do.
+// preflight finds, without changing anything, what could end the run later, and reports what it is going to do.
 func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	if objstore.Location(r.From) == objstore.Location(r.To) {
 		return r.refuse(failure.Usage, "a storage has one backup of that name: its copy needs another storage").

@@ -37,7 +37,7 @@ type Copies interface {
 	// into a region, and waits with a copy of a volume while another one of that volume is pending. Kinds: Denied,
 	// Limited, NotFound (the snapshot does not exist, or is not shared), Unready (it is not completed), Usage, Unknown.
 	CopySnapshot(ctx context.Context, req CopyRequest) (cluster.SnapshotID, error)
-	// ProbeCopy asks EC2 by DryRun whether CopySnapshot would be accepted. It says nothing about keys.
+	// ProbeCopy asks EC2 by DryRun whether CopySnapshot would be accepted. It does not check keys.
 	ProbeCopy(ctx context.Context, req CopyRequest) error
 }
 

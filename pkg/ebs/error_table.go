@@ -10,7 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// retry says whether and how a refused call may be sent again.
+// retry is whether and how a refused call may be sent again.
 type retry uint8
 
 const (
@@ -145,7 +145,7 @@ var codes = map[string]class{
 // notPermitted is the code for what the state of a resource does not allow, or the account to no one.
 const notPermitted = "OperationNotPermitted"
 
-// dryRunAllowed is how EC2 says that a dry run would have been allowed.
+// dryRunAllowed is EC2's code for a dry run that would have been allowed.
 const dryRunAllowed = "DryRunOperation"
 
 // codeOf is the service's error code, or "" if it gave no answer.
@@ -217,7 +217,7 @@ func translate(err error, op operation, target string) error {
 		v.kind, v.hint = failure.Conflict, op.notPermitted
 	}
 	e := failure.New(v.kind, op.verb, target, "%w", failure.Remote(err))
-	if v.retry == never && v.kind == failure.Limited { // the other kinds that waiting does not fix say so by themselves
+	if v.retry == never && v.kind == failure.Limited { // the other kinds that waiting does not fix need no addition
 		e = e.Lasting()
 	}
 	if v.hint == "" && v.kind == failure.Denied && op.action != "" {

@@ -62,7 +62,7 @@ func initializationOf(item types.VolumeStatusItem) Initialization {
 	if item.VolumeStatus != nil {
 		out.Status = string(item.VolumeStatus.Status)
 		for _, detail := range item.VolumeStatus.Details {
-			// Where EC2 gives no numbers, it still says that all is there.
+			// Where EC2 gives no numbers, it still reports that all is there.
 			if detail.Name == types.VolumeStatusNameInitializationState && aws.ToString(detail.Status) == "completed" {
 				out.Known, out.Progress = true, 100
 			}

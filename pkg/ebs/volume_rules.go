@@ -41,7 +41,7 @@ var typeRules = map[string]typeRule{
 	"standard": {size: span{1, 1024}},
 }
 
-// ValidateSpec reports what EC2 would refuse, as a Usage error whose hint says what is allowed. Zero IOPS and
+// ValidateSpec reports what EC2 would refuse, as a Usage error whose hint lists what is allowed. Zero IOPS and
 // ThroughputMiB mean the type's own default; io1 and io2 have none, so IOPS must be set there.
 func ValidateSpec(s cluster.VolumeSpec) error {
 	rule, ok := typeRules[s.Type]

@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// retry says whether a refused call may be sent again.
+// retry is whether a refused call may be sent again.
 type retry uint8
 
 const (

@@ -60,7 +60,7 @@ func (l *limiter) recent(now time.Time) float64 {
 }
 
 // throttled lowers the rate because a call was throttled that was sent at that time. Calls that were sent before the
-// rate was last halved, or right after, say nothing new.
+// rate was last halved, or right after, carry no news.
 func (l *limiter) throttled(now, sent time.Time) {
 	if sent.Before(l.cut.Add(settle)) {
 		return

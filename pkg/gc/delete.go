@@ -32,7 +32,7 @@ type DeleteOptions struct {
 // Delete removes a backup: first it buries it, then it deletes its snapshots, then its objects. All checks come before
 // the first change: it refuses, with a Conflict, a backup that is pinned, whose run is alive, that a restore is
 // reading, that has a locked snapshot, or that is its cluster's last (unless Last). After an error, call it again or
-// leave the rest to Collect. If nothing of the backup exists, the report says so (Nothing), without an error.
+// leave the rest to Collect. If nothing of the backup exists, the report shows it (Nothing), without an error.
 func Delete(ctx context.Context, d Deps, o DeleteOptions) (*Report, error) {
 	x := &deletion{Deps: d, opts: o, catalog: catalog.Catalog{Store: d.Store}, world: &world{now: time.Now()}}
 	report := &Report{Items: []Item{}, Missing: []Missing{}}

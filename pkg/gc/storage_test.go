@@ -90,7 +90,7 @@ func TestNothingToDelete_LeavesNoTrace(t *testing.T) {
 	require.NoError(t, err)
 	s, err := storage.Read(t.Context(), p.deps.Store)
 	require.NoError(t, err)
-	require.NotEmpty(t, s.ID, "what deletes proves the locks first, and reports where it did")
+	require.NotEmpty(t, s.ID, "what deletes proves the locks first, and records that in the storage")
 }
 
 // A storage that was copied over between the look and the deletion is another one.

@@ -114,7 +114,7 @@ type Nightly struct {
 	Image    string
 	Schedule string   // "" for the default, as in TimeZone and Keep
 	TimeZone string   // its name in the tz database
-	Keep     []string // prune's flags that say what is kept
+	Keep     []string // prune's flags for what is kept
 }
 
 // Objects returns the CronJob, its settings and the pods' NetworkPolicy.

@@ -33,7 +33,7 @@ type BackupFacts struct {
 	// ProvenOf is PD's id of the cluster whose cut it has proven, by the last end of StepRelease that names one; else
 	// 0.
 	ProvenOf uint64
-	// Sealed says that StepSeal ended once.
+	// Sealed means that StepSeal ended once.
 	Sealed bool
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// compactVersion is the format of the object that holds a whole journal. Versions of tisnap that do not know it say so.
+// compactVersion is the format of the object that holds a whole journal. Older versions of tisnap refuse it.
 const compactVersion = 2
 
 // compactHead is the first line of that object. The records follow, one per line, in order from number 1.
@@ -29,7 +29,7 @@ type compactHead struct {
 
 const typeCompacted = "compacted"
 
-// compactRecord is a record without what the head says of all of them.
+// compactRecord is a record without what the head has for all of them.
 type compactRecord struct {
 	Time    time.Time          `json:"time"`
 	Type    phase.RecordType   `json:"type"`

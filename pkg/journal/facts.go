@@ -14,7 +14,7 @@ import (
 type Facts struct {
 	Began time.Time // of the first record; zero of a journal without any
 	Last  time.Time // of the last record
-	// Ended says that the last record is the end, with Error unless the run succeeded: a record after an end is of a
+	// Ended means that the last record is the end, with Error unless the run succeeded: a record after an end is of a
 	// process that continues the run.
 	Ended bool
 	Error string

@@ -84,7 +84,7 @@ const (
 	ResultSnapshots      = "snapshots"        // data: the snapshots' ids
 	ResultVolume         = "volume"           // data: Volume
 	ResultAvailable      = "available"        // data: the volumes that EC2 has shown as available since the last one
-	ResultEarlyApplyBack = "early-apply-back" // the stores are set to what IntentEarlyApply says
+	ResultEarlyApplyBack = "early-apply-back" // the stores are set to what IntentEarlyApply records
 	// of StepRelease: it ended although PD was not released; data: the reason
 	ResultStillHeld        = "still-held"
 	ResultFastRestoreEnded = "fast-restore-disabled"

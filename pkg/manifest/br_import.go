@@ -100,7 +100,7 @@ func (m *Manifest) importStore(s BRStore, bound map[string]binding) {
 	m.Source.Stores = append(m.Source.Stores, store)
 }
 
-// binding is what a PV says about an EBS volume.
+// binding is what a PV records about an EBS volume.
 type binding struct {
 	volume, claim, pod string
 	sizeGiB            int64

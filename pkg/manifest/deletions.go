@@ -23,7 +23,7 @@ type Deletions struct {
 	Nonce string `json:"nonce"`
 }
 
-// Deletion is one backup. A name may be taken again when its backup is gone; the run says which backup is meant.
+// Deletion is one backup. A name may be taken again when its backup is gone; the run identifies the backup.
 type Deletion struct {
 	ID  cluster.BackupID `json:"id"`
 	Run cluster.RunID    `json:"run"`

@@ -23,7 +23,7 @@ type EarlyApply struct {
 	// there.
 	Stores []cluster.StoreID `json:"stores,omitempty"`
 	// Regions are those of which any replica may be ahead, on whatever store. With neither stores nor regions an
-	// unproven backup says nothing of where.
+	// unproven backup does not record where.
 	Regions []cluster.RegionID `json:"regions,omitempty"`
 }
 

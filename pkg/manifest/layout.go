@@ -57,7 +57,7 @@ func ClaimKey(id cluster.BackupID) string { return BackupPrefix(id) + ClaimFile 
 // ManifestKey is the manifest's object.
 func ManifestKey(id cluster.BackupID) string {
 	return BackupPrefix(id) + ManifestFile
-} //nolint:revive // Key would not say which
+} //nolint:revive // Key would not name which
 
 // MarksKey is the object with the marks.
 func MarksKey(id cluster.BackupID) string { return BackupPrefix(id) + MarksFile }

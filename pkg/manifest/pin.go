@@ -12,7 +12,7 @@ import (
 // PinKind is the kind of the document that keeps a backup from being deleted.
 const PinKind = "Pin"
 
-// Pin says why a backup is kept, and until when.
+// Pin records why a backup is kept, and until when.
 type Pin struct {
 	Reason   string    `json:"reason"`
 	PinnedAt time.Time `json:"pinnedAt"`

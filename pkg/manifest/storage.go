@@ -7,7 +7,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// StorageKind is the kind of the document that says which storage a prefix is.
+// StorageKind is the kind of the document that identifies the storage of a prefix.
 const StorageKind = "Storage"
 
 // Keys of the storage itself, at the root of its prefix.

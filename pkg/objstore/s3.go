@@ -207,7 +207,7 @@ func (s *s3Store) get(
 // readBody reads all of a body that should have a length, at once: into a buffer that grows, it would be copied again
 // and again. A body of another length is returned as it is.
 func readBody(r io.Reader, length int64, into []byte) ([]byte, error) {
-	const atOnce = 64 << 20 // the length is what a server says
+	const atOnce = 64 << 20 // the length is what a server claims
 	if length <= 0 || length > atOnce {
 		return io.ReadAll(r)
 	}

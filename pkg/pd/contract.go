@@ -33,7 +33,7 @@ type Store struct {
 	Regions       int
 }
 
-// IsTiKV reports whether the store is a TiKV store and not, say, a TiFlash one (label engine=tiflash).
+// IsTiKV reports whether the store is a TiKV store and not, for example, a TiFlash one (label engine=tiflash).
 func (s Store) IsTiKV() bool { return s.Labels["engine"] != "tiflash" }
 
 // Scheduler is one of PD's schedulers.

@@ -6,7 +6,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// EventType says what happened.
+// EventType is what happened.
 type EventType string
 
 // The events of a run, in the order in which they can come.

@@ -8,7 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// Poll asks every interval until done, a permanent error, or the end of ctx; then it says what was missing.
+// Poll asks every interval until done, a permanent error, or the end of ctx; then its error has what was missing.
 func Poll(
 	ctx context.Context, interval time.Duration, op, target string, done func(context.Context) (bool, error),
 ) error {

@@ -114,7 +114,7 @@ func (e *Engine) admitted(ctx context.Context, steps []Step, step *Step) error {
 	return nil
 }
 
-// overtaken says what became of a run whose journal grew while this process waited for the lock.
+// overtaken reports what became of a run whose journal grew while this process waited for the lock.
 func (e *Engine) overtaken(now *History) error {
 	run := string(e.cfg.Run)
 	switch {
@@ -160,7 +160,7 @@ func doneSteps(records []Record) map[string]json.RawMessage {
 			for _, name := range r.group() {
 				delete(done, name)
 			}
-		default: // says nothing about whether the step is done
+		default: // does not show whether the step is done
 		}
 	}
 	return done

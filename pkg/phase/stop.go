@@ -22,7 +22,7 @@ func (s *StopError) Error() string { return s.Reason.Error() }
 func (s *StopError) Unwrap() error { return s.Reason }
 
 // Is makes it match context.Canceled, because net/http returns a context's cause instead: such a call is not retried,
-// and its error says nothing about the other side.
+// and its error does not show the state of the other side.
 func (s *StopError) Is(target error) bool { return target == context.Canceled }
 
 // minUndo is an undo's minimum time: enough for one call, or to report what is left.

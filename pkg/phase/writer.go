@@ -103,7 +103,7 @@ func (w *writer) begin() {
 	w.start()
 }
 
-// resume enables writing the records of a process that resumes a run: the first one says so.
+// resume enables writing the records of a process that resumes a run: the first one records that.
 func (w *writer) resume() {
 	w.mu.Lock()
 	first := Record{Type: RecordResumed, Run: w.run, Time: time.Now().UTC()}

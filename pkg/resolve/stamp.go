@@ -77,7 +77,7 @@ func (r *record) resume(ctx context.Context, s *phase.Scope, saved Progress) err
 	r.prepared, r.flashed = sweep.NewCoverage(saved.Prepared...), sweep.NewCoverage(saved.Flashed...)
 	r.unchanged = saved.Unchanged
 	if r.cfg.FlashAll && saved.Unchanged > 0 {
-		// The record does not say which of the ranges these are. Repeating the same flashback changes nothing.
+		// The record does not show which of the ranges these are. Repeating the same flashback changes nothing.
 		r.prepared, r.flashed, r.unchanged = sweep.NewCoverage(), sweep.NewCoverage(), 0
 	}
 	if saved.Run != r.cfg.Run {

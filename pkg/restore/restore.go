@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// Run restores the backup. The error's kind says what the caller can do.
+// Run restores the backup. The error's kind decides what the caller can do.
 func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	r := newRun(deps, opts)
 	about := journal.About{
@@ -39,7 +39,7 @@ type Plan struct {
 	Volumes  []Volume
 	Region   string
 	Account  string
-	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not say.
+	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 where EC2 does not report it.
 	DataBytes, LargestBytes int64
 	// InitializationMiB is the rate of each volume, Waves in how many groups they go; 0 and 1 without one.
 	InitializationMiB int64
@@ -83,7 +83,7 @@ func (r *run) plan() *Plan {
 	}
 }
 
-// expectDuration says how long the run should take.
+// expectDuration estimates how long the run takes.
 func (r *run) expectDuration(s *phase.Scope) {
 	if r.ExpectDuration != nil {
 		r.runner.ExpectDuration(s,

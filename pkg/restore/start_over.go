@@ -69,7 +69,7 @@ func (r *run) keptInTheWay(why string) error {
 }
 
 // volumesGone returns that volumes were deleted since they were seen to be available, as by a gc while nothing used
-// them: the stores would wait for them in vain. Once TiKV may have started on them it is not for a resumed run to say.
+// them: the stores would wait for them in vain. Once TiKV may have started on them a resumed run does not decide that.
 func (r *run) volumesGone(ctx context.Context, h *phase.History) (string, error) {
 	if h.Began(stepStartTiKV) || !h.Done(journal.StepCreateVolumes) || !h.Done(stepAwaitVolumes) {
 		return "", nil

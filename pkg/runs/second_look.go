@@ -20,7 +20,7 @@ func LookAgain(ctx context.Context, store objstore.Store, r *Run) (*Run, error) 
 	}
 	now, err := Read(ctx, store, r.ID)
 	if err == nil && now.Silent && (now.lock.Epoch != r.lock.Epoch || now.lock.Renewals != r.lock.Renewals) {
-		now.Silent = false // it was renewed while we looked, whatever the clocks say
+		now.Silent = false // it was renewed while we looked, whatever the clocks show
 	}
 	return now, err
 }

@@ -62,7 +62,7 @@ var numbers = map[uint16]class{
 	9006: {failure.Unready, "keep GC from removing what the check reads: SET GLOBAL tidb_gc_enable = OFF"},
 }
 
-// texts has what TiDB says under number 1105, that of any error.
+// texts has TiDB's messages of number 1105, that of any error.
 var texts = []struct {
 	text string
 	class

@@ -223,7 +223,7 @@ func (s *stream) print(text string) { _, _ = s.Write([]byte(text)) }
 // silent shows only what is written as text.
 type silent struct{ out *stream }
 
-func (s silent) event(e phase.Event, _ time.Time) { // no progress, but what is said of no phase
+func (s silent) event(e phase.Event, _ time.Time) { // no progress, but what belongs to no phase
 	if e.Phase == "" && (e.Type == phase.Note || e.Type == phase.Warning) {
 		s.out.print(plainLine(e) + "\n")
 	}

@@ -52,7 +52,7 @@ type SkipFree string
 
 // The values of SkipFree.
 const (
-	SkipAuto  SkipFree = "auto"  // they are not read, if the file system says without doubt which they are
+	SkipAuto  SkipFree = "auto"  // they are not read, if the file system lists them without doubt
 	SkipOff   SkipFree = "off"   // all blocks are read
 	SkipAudit SkipFree = "audit" // all blocks are read, and those are counted that auto would leave out
 )

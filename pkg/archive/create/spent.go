@@ -30,7 +30,7 @@ type Volume struct {
 	Snapshot cluster.SnapshotID `json:"snapshot"`
 	SizeGiB  int64              `json:"sizeGiB"`
 	Compared Compared           `json:"comparedWith"`
-	// FreeUnknown is why no block is taken for free, as a clause; "" if its file system says which are, or is not
+	// FreeUnknown is why no block is taken for free, as a clause; "" if its file system lists which are, or is not
 	// asked.
 	FreeUnknown string `json:"freeUnknown,omitempty"`
 	volume.Stats

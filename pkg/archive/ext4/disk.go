@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// odd is why nothing can be said about a volume.
+// odd is why a volume cannot be understood.
 type odd string
 
 func (o odd) Error() string { return string(o) }

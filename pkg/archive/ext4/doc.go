@@ -8,7 +8,7 @@
 // keeps outside of files (superblocks, descriptors with their reserve, bitmaps, inode tables) is in use, whatever a
 // bitmap says.
 //
-// Anything unusual means that no block is free, and the Map says why: no ext4 file system, a feature that this package
+// Anything unusual means that no block is free, and the Map has why: no ext4 file system, a feature that this package
 // does not know, a checksum or count that is wrong, errors that the file system or its journal records, a journal on
 // another device or with fast commits, a resize under way.
 //

@@ -75,7 +75,7 @@ func parseGroup(sb superblock, index uint64, raw []byte) (group, error) {
 	return g, nil
 }
 
-// bitmaps marks what the bitmaps of all groups say is in use. It reads them in the order in which they are on the
+// bitmaps marks what is in use by the bitmaps of all groups. It reads them in the order in which they are on the
 // volume or in its journal.
 func (d *disk) bitmaps(sb superblock, groups []group, m *Map) error {
 	order := make([]uint32, len(groups))

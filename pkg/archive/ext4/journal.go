@@ -49,7 +49,7 @@ func (d *disk) recover(sb superblock) error {
 		if sb.recover {
 			return oddf("the journal has to be replayed, but there is none")
 		}
-		return nil // it was unmounted, as its state says
+		return nil // it was unmounted, by its state
 	}
 	j, err := d.journal(sb)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // BlockSize is the size of the blocks that a Map is about, which are those of EBS and of an archive.
 const BlockSize = codec.MaxBlock
 
-// Map says which blocks of a volume are free. It has a bit for each block: 4 MiB for 16 TiB. It does not change.
+// Map has the free blocks of a volume. It has a bit for each block: 4 MiB for 16 TiB. It does not change.
 type Map struct {
 	used   []uint64 // a bit for each block that the file system covers
 	blocks int64    // that are wholly in the file system
@@ -36,14 +36,14 @@ func (m *Map) Count() int64 {
 	return n
 }
 
-// Reason says why no block may be left out, as a clause; it is "" if the file system could be read.
+// Reason is why no block may be left out, as a clause; it is "" if the file system could be read.
 func (m *Map) Reason() string { return m.reason }
 
 // Read reads the file system of a volume of a size, through reads of at most 4 KiB each: each bitmap and descriptor
 // once, and the part of the journal that a mount would replay, most of them in the order of the volume. Its memory is
 // bounded, whatever the volume holds: below 64 MiB for 16 TiB with a journal of the usual size, always below 256 MiB.
 //
-// An error is one of the reader, or the end of ctx. A volume of which nothing can be said has a Map with a Reason.
+// An error is one of the reader, or the end of ctx. A volume that cannot be understood has a Map with a Reason.
 func Read(ctx context.Context, r io.ReaderAt, size int64) (*Map, error) {
 	m, err := read(&disk{ended: func() error { return context.Cause(ctx) }, r: r, size: size})
 	if o := odd(""); errors.As(err, &o) {

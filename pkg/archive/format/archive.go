@@ -12,7 +12,7 @@ import (
 // maxArchive bounds an archive's JSON: a segment's name takes 70 bytes, so that of 32 PiB fit.
 const maxArchive = 64 << 20
 
-// Archive is one backup in a repository: what its object says.
+// Archive is one backup in a repository: the content of its object.
 type Archive struct {
 	Backup   string    `json:"backup"` // the backup's name
 	BackupTS uint64    `json:"backupTS,string"`
@@ -58,7 +58,7 @@ type Counts struct {
 // Blocks is how many blocks a volume of this size has.
 func Blocks(size int64) int64 { return (size + codec.MaxBlock - 1) / codec.MaxBlock }
 
-// check makes sure that a reader can rely on what the parts say of each other.
+// check makes sure that the parts agree with each other.
 func (a *Archive) check() error {
 	if sha256.Sum256(a.Manifest.Data) != a.Manifest.SHA256 {
 		return failure.New(failure.Corrupt, "", "", "its manifest does not have the digest %s", a.Manifest.SHA256)

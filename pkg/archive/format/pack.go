@@ -73,7 +73,7 @@ type Entry struct {
 	Origin
 }
 
-// Contents is what a pack says of itself.
+// Contents is what a pack records of itself.
 type Contents struct {
 	Ref    PackRef
 	Source Source

@@ -9,7 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// ReadPack returns what a pack says of itself in its trailer. It reads the header and the trailer alone: that
+// ReadPack returns the contents that a pack lists in its trailer. It reads the header and the trailer alone: that
 // the blocks themselves are sound, only opening them shows.
 func ReadPack(r io.ReaderAt, size int64, keys *Keyring, name PackName) (Contents, error) {
 	c, err := readPack(r, size, keys, name)

@@ -35,7 +35,7 @@ func (r *Repository) FindPacks(
 	return nil
 }
 
-// contents is what a pack says of itself; nil without that pack.
+// contents is the trailer of a pack; nil without that pack.
 func (r *Repository) contents(ctx context.Context, name format.PackName) (*format.Contents, error) {
 	objects, err := r.store.List(ctx, name.Path())
 	if err != nil || len(objects) == 0 {

@@ -22,7 +22,7 @@ func (r *Repository) Packs(ctx context.Context) (map[format.PackName]int64, erro
 	return sizes, nil
 }
 
-// Contents reads what a pack of this size says of itself, in three requests.
+// Contents reads the trailer of a pack of this size, in three requests.
 func (r *Repository) Contents(ctx context.Context, name format.PackName, size int64) (format.Contents, error) {
 	return format.ReadPack(readerAt(func(p []byte, at int64) error {
 		return r.store.GetRange(ctx, name.Path(), at, p)

@@ -12,10 +12,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebsdirect"
 )
 
-// Free finds the blocks of a snapshot that its ext4 file system does not use. It reads the few blocks that say so, most
-// of them once, and has at most 8 of them in memory. Who leaves out free blocks of a source with a base has to keep the
-// rule in the documentation of package ext4: what was free in the base, and is not now, has to be read whether or not
-// it changed.
+// Free finds the blocks of a snapshot that its ext4 file system does not use. It reads the few blocks that list them,
+// most of them once, and has at most 8 of them in memory. Who leaves out free blocks of a source with a base has to
+// keep the rule in the documentation of package ext4: what was free in the base, and is not now, has to be read
+// whether or not it changed.
 func Free(ctx context.Context, e ebsdirect.Source, id cluster.SnapshotID) (*ext4.Map, error) {
 	gib, err := e.SizeGiB(ctx, id)
 	if err != nil {

@@ -73,7 +73,7 @@ func (c *check) objects() {
 	}
 }
 
-// headers compares the blocks' places with what their packs say.
+// headers compares the blocks' places with the trailers of their packs.
 func (c *check) headers(ctx context.Context) error {
 	of := map[format.PackRef][]int{}
 	var packs []format.PackRef

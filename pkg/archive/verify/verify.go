@@ -17,14 +17,14 @@ type Level string
 // The levels. All of them read archives and maps, in which any damage is found.
 const (
 	Objects Level = "objects" // packs exist and are long enough
-	Headers Level = "headers" // what a pack says of itself is what the maps say of it
+	Headers Level = "headers" // the trailer of each pack agrees with the maps
 	Data    Level = "data"    // blocks are read
 )
 
 // Levels are all, the first being the cheapest.
 func Levels() []string { return []string{string(Objects), string(Headers), string(Data)} }
 
-// Options say what is verified.
+// Options select what is verified.
 type Options struct {
 	Archives []string // their ids
 	Level    Level
@@ -115,7 +115,7 @@ func Run(ctx context.Context, r *repository.Repository, o Options) (*Result, err
 }
 
 // damage reports whether an error is of the object, and not of the way to it. An object of an unknown format version,
-// which is Usage, may be a newer one or a damaged one: its problem says which version.
+// which is Usage, may be a newer one or a damaged one: its problem names the version.
 func damage(err error) bool {
 	return failure.Is(err, failure.Corrupt) || failure.Is(err, failure.Usage) ||
 		failure.Is(err, failure.NotFound) && failure.HintOf(err) == ""

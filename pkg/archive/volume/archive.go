@@ -40,7 +40,7 @@ func (s *Stats) Add(o Stats) {
 // Base is a volume's map in an earlier archive.
 type Base struct {
 	Segments []format.SegmentName
-	// Differential says that the source lists only what may differ from it.
+	// Differential means that the source lists only what may differ from it.
 	Differential bool
 }
 

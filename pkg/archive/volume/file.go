@@ -36,7 +36,7 @@ func WriteFile(
 	}
 	defer func() {
 		if err != nil {
-			_ = file.Close() // err says what went wrong first
+			_ = file.Close() // err is what went wrong first
 			err = errors.Join(err, os.Remove(file.Name()))
 		}
 	}()

@@ -15,7 +15,7 @@ type Image struct {
 	Bytes int64 // its size
 	From  io.ReaderAt
 	To    io.WriterAt
-	// Dirty says that To may have content: then all blocks are written, also those that are zeros.
+	// Dirty means that To may have content: then all blocks are written, also those that are zeros.
 	Dirty bool
 }
 

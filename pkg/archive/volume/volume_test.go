@@ -46,7 +46,7 @@ func (l *lab) archive(
 	return l.do(t, volume.Task{Source: src, Base: base, Free: free})
 }
 
-// do archives one volume, of Count blocks.
+// do archives one volume, and checks the result against volume.Count.
 func (l *lab) do(t *testing.T, task volume.Task) (format.Volume, volume.Stats, error) {
 	t.Helper()
 	packing := l.Pack(t.Context(), repository.PackOptions{

@@ -33,7 +33,7 @@ type Check struct {
 	Kind    Kind    `json:"kind"`
 	Name    string  `json:"name"` // of the user's statement, or the table's
 	Outcome Outcome `json:"outcome"`
-	// Why says what was found; "" if it passed. Values of rows are not in it.
+	// Why is what was found; "" if it passed. Values of rows are not in it.
 	Why     string  `json:"why,omitempty"`
 	Seconds float64 `json:"seconds"`
 }

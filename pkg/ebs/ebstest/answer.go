@@ -168,7 +168,7 @@ type (
 	}
 )
 
-// simpleAnswer says that an action was done.
+// simpleAnswer confirms that an action was done.
 func simpleAnswer(action string) plainAnswer {
 	return plainAnswer{XMLName: xml.Name{Local: action + "Response"}, Return: true}
 }

@@ -67,7 +67,7 @@ func (s *Server) key(id string) keyUse {
 	return keyUse{gone: true}
 }
 
-// usable says whether EC2 can encrypt with the key.
+// usable reports whether EC2 can encrypt with the key.
 func (u keyUse) usable() bool {
 	return !u.gone && !u.refused && (u.State == "" || u.State == ebs.KeyEnabled)
 }

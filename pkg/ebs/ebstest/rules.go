@@ -12,7 +12,7 @@ type Bucket struct {
 }
 
 // Rules are the other side's habits and limits. Durations are virtual. Start from QuickRules or RealRules
-// and change what the test is about: a limit of zero allows nothing, unless its comment says otherwise.
+// and change what the test is about: a limit of zero allows nothing, unless documented otherwise.
 type Rules struct {
 	// Latency is how long an action takes to answer; actions that are not named take none.
 	Latency map[string]Span

@@ -79,7 +79,7 @@ func (s *Server) changed(r *http.Request) (answer, error) {
 	return s.listed(found, "ChangedBlocks", blocks, next), err
 }
 
-// has says which blocks an image has.
+// has reports which blocks an image has.
 func has(image *disk.Image) func(index int64) bool {
 	blocks := image.Allocated(ebsdirect.BlockSize)
 	return func(index int64) bool {

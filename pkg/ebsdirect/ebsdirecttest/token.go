@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// token is what a block token or a token of the next page says. Clients cannot read more than its text.
+// token is the content of a block token or of a token of the next page. Clients cannot read more than its text.
 type token struct {
 	Of       string // snapshot, or list
 	Index    int64

@@ -8,7 +8,7 @@ import (
 )
 
 // runMembers is the kubelet, and the CSI driver, of PD and TiDB of a cluster whose Operator is another process: it makes the
-// volumes of their pods, starts what has a pod on a node, and says in the pods how they are.
+// volumes of their pods, starts what has a pod on a node, and writes their states into the pods.
 func (o *Operator) runMembers(ctx context.Context, c *clusterState, cl coreCluster) {
 	o.startMembers(ctx, c, cl)
 	for _, k := range []coreKind{coreKinds()[0], coreKinds()[2]} {

@@ -89,7 +89,7 @@ func (o *Operator) labelOwn(cl coreCluster, in instance, spec clusterSpec) {
 	}
 }
 
-// writeStoreStatus writes what PD and the pod say of a store. One with many regions that leads none of them is not ready.
+// writeStoreStatus writes what PD and the pod show of a store. One with many regions that leads none of them is not ready.
 func (o *Operator) writeStoreStatus(c *clusterState, cl coreCluster, in instance) {
 	status := object{}
 	ready, runs := false, false

@@ -228,7 +228,7 @@ func (g *Gateway) change(answered *http.Response) error {
 		g.mu.Unlock()
 	}
 	if kind == TroubleCut {
-		body = body[:len(body)/2] // its length is still said to be all of it
+		body = body[:len(body)/2] // its stated length is still all of it
 	}
 	answered.Body = io.NopCloser(bytes.NewReader(body))
 	return nil

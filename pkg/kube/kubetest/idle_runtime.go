@@ -99,7 +99,7 @@ func (r *IdleRuntime) SetRegions(namespace, pod string, leaders, regions int) {
 	r.regions[namespace+"/"+pod] = [2]int{leaders, regions}
 }
 
-// Regions is what SetRegions said.
+// Regions is what SetRegions was given.
 func (r *IdleRuntime) Regions(name cluster.Name, pod string) (leaders, regions int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,7 +11,7 @@ const logs = "log"
 // portForward is the subresource of a pod whose answer is an upgraded connection.
 const portForward = "portforward"
 
-// request is a call for a resource, as its URL and method say.
+// request is a call for a resource, by its URL and method.
 type request struct {
 	resource    resource
 	namespace   string

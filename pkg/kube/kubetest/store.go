@@ -45,7 +45,7 @@ type store struct {
 	forgotten int64         // version of the last change dropped from the history
 	changed   chan struct{} // closed at the next change
 	converted decodings
-	// collected says that an Operator collects what TidbClusters own, some time after they are gone; gone are those whose
+	// collected means that an Operator collects what TidbClusters own, some time after they are gone; gone are those whose
 	// objects it has not collected yet.
 	collected bool
 	gone      map[types.UID]bool
@@ -136,7 +136,7 @@ func (s *store) defaultClass(claim object) {
 	}
 }
 
-// write says how an update is meant.
+// write is how an update is meant.
 type write struct {
 	status  bool // by way of the subresource: only the status changes
 	trusted bool // by a controller in process: spec and status together

@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// defaultWatch is how long a watch lasts if the client does not say.
+// defaultWatch is how long a watch lasts if the client does not ask for a time.
 const defaultWatch = 30 * time.Minute
 
 // watcher streams the changes of one resource to one client.

@@ -53,7 +53,7 @@ func (s *Server) pauseLocked(name string, delay time.Duration) string {
 	names := []string{name}
 	running := s.schedulersLocked()
 	if name == "all" {
-		// While there is none yet this loop is empty and PD says "successfully".
+		// While there is none yet this loop is empty and PD answers "successfully".
 		names = names[:0]
 		for _, sch := range running {
 			names = append(names, sch.Name)

@@ -3,7 +3,7 @@
 //
 //   - Scheduler pauses are lost on restart and change of leader; TTL configs, service safe points, the
 //     recovering mark, the id allocator and the TSO window are kept.
-//   - GET schedulers is empty until the coordinator has started, and pausing "all" meanwhile says
+//   - GET schedulers is empty until the coordinator has started, and pausing "all" meanwhile answers
 //     "successfully" and does nothing.
 //   - TTL configs do not show in GET config; they are in etcd under /config/ttl/.
 //   - base-alloc-id goes down as well as up.

@@ -35,7 +35,7 @@ func (r *rpcServer) GetMembers(context.Context, *pdpb.GetMembersRequest) (*pdpb.
 	return answer, nil
 }
 
-// GetClusterInfo says that timestamps come from PD itself.
+// GetClusterInfo reports that timestamps come from PD itself.
 func (r *rpcServer) GetClusterInfo(context.Context, *pdpb.GetClusterInfoRequest) (*pdpb.GetClusterInfoResponse, error) {
 	return &pdpb.GetClusterInfoResponse{Header: r.ok(), ServiceModes: []pdpb.ServiceMode{pdpb.ServiceMode_PD_SVC_MODE}}, nil
 }
@@ -197,7 +197,7 @@ func (r *rpcServer) receiveHeartbeats(ctx context.Context, stream pdpb.PD_Region
 		if err != nil {
 			return err
 		}
-		// PD is silent when there is nothing to say.
+		// PD is silent when there is nothing to order.
 		if answer.GetTransferLeader() == nil && answer.GetHeader().GetError() == nil {
 			continue
 		}

@@ -38,7 +38,7 @@ func (s *Server) UpdateGCSafePoint(_ context.Context, req *pdpb.UpdateGCSafePoin
 }
 
 // UpdateServiceGCSafePoint sets or, for a TTL of 0, removes a service's safe point and answers the lowest of
-// all. One below the lowest is not accepted, and the answer does not say so.
+// all. One below the lowest is not accepted, and the answer does not show it.
 func (s *Server) UpdateServiceGCSafePoint(_ context.Context, req *pdpb.UpdateServiceGCSafePointRequest) (*pdpb.UpdateServiceGCSafePointResponse, error) {
 	if err := s.lock(); err != nil {
 		return nil, err

@@ -154,7 +154,7 @@ func (s *Server) URLs() []string {
 	return urls
 }
 
-// Addrs are the host:port that the members listen on, whatever their URLs say.
+// Addrs are the host:port that the members listen on, whatever their URLs are.
 func (s *Server) Addrs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

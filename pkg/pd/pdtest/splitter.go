@@ -59,7 +59,7 @@ func (s *splitter) track(conn net.Conn) bool {
 }
 
 func (s *splitter) hand(conn net.Conn) {
-	// A client that says nothing must not keep a goroutine for ever.
+	// A silent client must not keep a goroutine for ever.
 	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	r := bufio.NewReader(conn)
 	head, err := r.Peek(4)

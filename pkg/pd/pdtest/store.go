@@ -15,7 +15,7 @@ const disconnectedAfter = 20 * time.Second
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// Bootstrap makes the cluster of its first store and region; the second time it says so in the header.
+// Bootstrap makes the cluster of its first store and region; the second time the header reports that.
 func (s *Server) Bootstrap(_ context.Context, req *pdpb.BootstrapRequest) (*pdpb.BootstrapResponse, error) {
 	if err := s.lock(); err != nil {
 		return nil, err

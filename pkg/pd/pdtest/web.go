@@ -31,7 +31,7 @@ func (r *request) fields() (map[string]any, error) {
 	return m, json.Unmarshal(r.body, &m)
 }
 
-// answer is what a route says. A nil body is an empty one; a rawText is sent as it is, anything else as JSON.
+// answer is a route's answer. A nil body is an empty one; a rawText is sent as it is, anything else as JSON.
 type answer struct {
 	status  int // 0 is 200
 	body    any

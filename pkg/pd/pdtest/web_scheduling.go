@@ -212,7 +212,7 @@ func (s *Server) sectionLocked(section string) map[string]any {
 	return items
 }
 
-// restartedDigits is what a PD that was restarted says for flow-round-by-digit, whatever it is set to.
+// restartedDigits is what a restarted PD answers for flow-round-by-digit, whatever it is set to.
 const restartedDigits = 127
 
 func (s *Server) getConfig(*request) answer {

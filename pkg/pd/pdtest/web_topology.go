@@ -285,7 +285,7 @@ func (s *Server) getRegionByKey(r *request) answer {
 	return regionOrNull(s.disk.regions.at([]byte(key)))
 }
 
-// regionOrNull is what PD says of a region that it does not know: 200 and null.
+// regionOrNull is PD's answer about an unknown region: 200 and null.
 func regionOrNull(r *region) answer {
 	if r == nil {
 		return answer{compact: true, body: (*regionInfo)(nil)}

@@ -18,7 +18,7 @@ import (
 // module is the path that names of functions begin with.
 const module = "github.com/tisnap/tisnap/"
 
-// description is what the source says of a function.
+// description is a function's comment in the source.
 type description struct {
 	file string // relative to the module's folder
 	does string // the first sentence of its comment, without its name

@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
 
-// Metas is what every store said about its peers, in a compact form: a peer takes 56 bytes, and a key is held
+// Metas is what every store reported about its peers, in a compact form: a peer takes 56 bytes, and a key is held
 // once however many peers have it. Different stores may be filled at the same time.
 type Metas struct {
 	keys *keyTable
@@ -25,7 +25,7 @@ func NewMetas() *Metas {
 	return &Metas{keys: newKeyTable(), stores: map[cluster.StoreID]*StoreMetas{}}
 }
 
-// Begin returns an empty table for the store, which takes the place of what it said before: a store that was
+// Begin returns an empty table for the store, which takes the place of what it reported before: a store that was
 // cut off while it reported its peers is asked from the start.
 func (m *Metas) Begin(store cluster.StoreID) *StoreMetas {
 	s := &StoreMetas{keys: m.keys}
@@ -68,7 +68,7 @@ type peerRow struct {
 	start, end                                 keyID
 }
 
-// StoreMetas is what one store said. It is not safe for concurrent use.
+// StoreMetas is what one store reported. It is not safe for concurrent use.
 type StoreMetas struct {
 	keys       *keyTable
 	blocks     [][]peerRow // all but the last are full

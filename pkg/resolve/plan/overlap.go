@@ -100,7 +100,7 @@ func (p *Plan) dropOutdated(regions []choice, order []uint32, keys *keyTable) []
 	return kept
 }
 
-// tile is the error that says where the regions do not cover the key space exactly once, and what was dropped
+// tile is the error that shows where the regions do not cover the key space exactly once, and what was dropped
 // there or has a tombstone.
 func (p *Plan) tile(regions []choice, order []uint32, keys *keyTable) error {
 	ranges := make([]cluster.KeyRange, 0, len(order))

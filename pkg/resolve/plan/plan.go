@@ -17,7 +17,7 @@ type Rules struct {
 	// Lost lists the stores that the plan does without. Every region must have a majority of its replicas on
 	// the others.
 	Lost []cluster.StoreID
-	// Ahead lists the peers that are ahead of their own logs. AheadForSure says that they are affected by it, whatever
+	// Ahead lists the peers that are ahead of their own logs. AheadForSure means that they are affected by it, whatever
 	// the logs are by now: they were compared before the regions got leaders.
 	Ahead        []Ahead
 	AheadForSure bool
@@ -58,7 +58,7 @@ type Tombstone struct {
 	term, index uint64
 }
 
-// Plan says which store leads which region.
+// Plan has the store that leads each region.
 type Plan struct {
 	Leaders  []Leader // in key order, covering the key space exactly once
 	Commands map[cluster.StoreID][]tikv.Command
@@ -74,7 +74,7 @@ type Plan struct {
 	// the term of the vote and not that of the log, so the others may not vote for the leader.
 	Ambiguous []cluster.RegionID
 	// Crowded lists regions with more peers than replicas: one is a learner, a witness, or left of a replica that was
-	// moved away, which the metas do not say. A learner that is asked to campaign does so (raft-rs, src/raft.rs: hup()
+	// moved away, which the metas do not show. A learner that is asked to campaign does so (raft-rs, src/raft.rs: hup()
 	// does not ask promotable, which only the election timer and MsgTimeoutNow do), and the voters vote for it if its
 	// log is as good as theirs: it leads until the restart out of recovery mode. A witness has a lower priority, and
 	// wins only with a longer log; it has no data, and another peer is asked to lead then. What is left of a moved

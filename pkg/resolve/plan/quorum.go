@@ -10,7 +10,7 @@ import (
 
 const hintQuorum = "restore another backup: a store's volumes are missing, or the hold of this one was broken"
 
-// quorum refuses regions that fewer than a majority of their replicas hold. The metas do not say who the
+// quorum refuses regions that fewer than a majority of their replicas hold. The metas do not show who the
 // replicas are. While no store is lost, all of them have reported, and those that are left of a replica that
 // was moved away do no harm. With a lost store only those count that know the last peer that came to the
 // region: what is left of a moved replica does not.

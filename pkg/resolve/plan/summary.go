@@ -30,7 +30,7 @@ type Summary struct {
 	Degraded   Regions  `json:"degraded"`   // a majority of the replicas, but not all
 	Fewest     int      `json:"fewestReplicas"`
 	Without    []uint64 `json:"withoutStores,omitempty"`
-	// Lost says in words what a recovery by this plan gives up; it is empty if that is nothing. Writes after
+	// Lost describes what a recovery by this plan gives up; it is empty if that is nothing. Writes after
 	// the backup ts are always given up, and are not among these.
 	Lost []string `json:"lost"`
 }
@@ -84,7 +84,7 @@ func (p *Plan) Summary() Summary {
 	return s
 }
 
-// losses says in words what is given up.
+// losses describes what is given up.
 func (p *Plan) losses(out []string) []string {
 	if n := len(p.Lost); n > 0 {
 		out = append(out,

@@ -7,9 +7,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/marks"
 )
 
-// Unchanged compares the logs that the stores have reported with the marks, and says of each of Leaders whether its log
-// ends where it did at its mark. Nothing is known so of a cluster without one of its stores: what the others lack may
-// have been written there. A region with a replica whose data are ahead of the leader's log was written to.
+// Unchanged compares the logs that the stores have reported with the marks, and reports for each of Leaders whether its
+// log ends where it did at its mark. Nothing is known so of a cluster without one of its stores: what the others lack
+// may have been written there. A region with a replica whose data are ahead of the leader's log was written to.
 func (p *Plan) Unchanged(set *marks.Set) []bool {
 	same := make([]bool, len(p.Leaders))
 	if set.Len() == 0 || len(p.Lost) > 0 {

@@ -30,7 +30,7 @@ func (w *Sweep) take(ctx context.Context, a answer) error {
 		w.pump(ctx, q)
 		return nil
 	}
-	if ctx.Err() == nil { // or run ends, and says what is not done
+	if ctx.Err() == nil { // or run ends, and lists what is not done
 		return w.refused(ctx, q, a)
 	}
 	q.refused()

@@ -60,7 +60,7 @@ func (q *storeQueue) answered(sent, now time.Time) {
 	q.window.answered(sent, now)
 }
 
-// refused notes a call that the store refused for a reason of the region's own: that says nothing about its load.
+// refused notes a call that the store refused for a reason of the region's own: that does not depend on its load.
 func (q *storeQueue) refused() {
 	q.open--
 	q.unreachable = false

@@ -41,7 +41,7 @@ func (s *Source) Bytes() (all, largest int64) {
 }
 
 // Manifest returns the archived backup's manifest as one of snapshots in a region, each by the id of the one that was
-// archived: Made says what takes their places. What is known of those alone is left out: their key and the time of
+// archived: Made has what takes their places. What is known of those alone is left out: their key and the time of
 // their start; and the marks, which no archive has. An archive of other volumes than the manifest's is Corrupt.
 func (s *Source) Manifest(region string) (*manifest.Manifest, error) {
 	m, err := manifest.Decode(s.Archive.Manifest.Data)

@@ -62,7 +62,7 @@ func (p *pool) with(ctx context.Context, operator int, f func(w *world) error) e
 	return err
 }
 
-// undisturbed makes the cells of a run, and says what the run makes.
+// undisturbed makes the cells of a run, and returns what the run makes.
 func (p *pool) undisturbed(ctx context.Context, limit time.Duration, run Run) ([]Cell, result, error) {
 	var all []Cell
 	var made result

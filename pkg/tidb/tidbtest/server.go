@@ -119,7 +119,7 @@ func (s *Server) serve(conn net.Conn) {
 // errLost ends a connection without an answer.
 var errLost = errors.New("the connection is lost")
 
-// suffer does what a fault at a point says before the call; After is up to the caller.
+// suffer applies a fault at a point before the call; After is up to the caller.
 func (s *Server) suffer(ctx context.Context, strike *fault.Strike) error {
 	if strike == nil {
 		return nil

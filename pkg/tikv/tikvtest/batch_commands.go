@@ -17,7 +17,7 @@ func (k *kvService) BatchCommands(stream tikvpb.Tikv_BatchCommandsServer) error 
 }
 
 // ServeBatches serves BatchCommands by the other calls of a server: requests come in batches and are answered one by one
-// as they are ready, in any order. A request that ends in a gRPC error ends the stream, as TiKV has no other way to say so.
+// as they are ready, in any order. A request that ends in a gRPC error ends the stream, as TiKV cannot report it otherwise.
 func ServeBatches(stream tikvpb.Tikv_BatchCommandsServer, k tikvpb.TikvServer) error {
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	answers := make(chan batchAnswer, 256)

@@ -9,7 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest/mvcc"
 )
 
-var errShort = errors.New("record is shorter than it says")
+var errShort = errors.New("record is shorter than its length")
 
 // appendBytes appends b with its length in front.
 func appendBytes(dst, b []byte) []byte {

@@ -49,7 +49,7 @@ func (s *Store) strikeAt(ctx context.Context, name string) strike {
 	return strike{}
 }
 
-// answer is the lost connection if the strike says so.
+// answer is the lost connection if the strike is one.
 func (k strike) answer() error {
 	if k.lose {
 		return errConnectionLost

@@ -6,7 +6,7 @@ import (
 	"github.com/pingcap/kvproto/pkg/kvrpcpb"
 )
 
-// flushing is what the clients of pipelined transactions have said of the commit ts that these will at least have: so far
+// flushing is what the clients of pipelined transactions have sent of the commit ts that these will at least have: so far
 // their locks let the resolved ts rise. The zero value is ready.
 //
 // TiKV takes no notice of the locks of one that is committed. Here they hold the resolved ts back until they are gone: a

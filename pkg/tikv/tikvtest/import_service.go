@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// importGate says whether imports are denied. The zero value lets them pass.
+// importGate decides whether imports are denied. The zero value lets them pass.
 type importGate struct {
 	running atomic.Bool
 	mu      sync.Mutex

@@ -71,7 +71,7 @@ func (s *Store) allocID(ctx context.Context) (uint64, error) {
 	return resp.GetId(), nil
 }
 
-// pdError joins the two ways in which PD says no.
+// pdError joins the two ways in which PD refuses.
 func pdError(h *pdpb.ResponseHeader, err error) error {
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (s *Store) advertised(address string) string {
 	return net.JoinHostPort(s.cfg.Advertise, port)
 }
 
-// startTime is when the store says it was started. A static store says that it has run for long.
+// startTime is when the store reports it was started. A static store reports that it has run for long.
 func (s *Store) startTime() time.Time {
 	if s.opts.Static {
 		return s.startedAt.Add(-24 * time.Hour)

@@ -18,13 +18,13 @@ type kvCall struct {
 	context *kvrpcpb.Context
 	keys    [][]byte // encoded; of writes also what they latch, none meaning the whole region
 	readTS  uint64   // of reads; a region that is prepared for a flashback still serves older ones
-	// seenTS is, of a write, what it has to be above that is decided later: the starts of transactions that it ends, say.
+	// seenTS is, of a write, what it has to be above that is decided later: the starts of transactions that it ends.
 	seenTS uint64
 	// prewrite is the request if it is one.
 	prewrite *kvrpcpb.PrewriteRequest
 }
 
-// flashbackCheck says whether a request may pass given the region's flashback state.
+// flashbackCheck decides whether a request may pass given the region's flashback state.
 type flashbackCheck func(r *metapb.Region) *errorpb.Error
 
 func refuseInFlashback(r *metapb.Region) *errorpb.Error {

@@ -2,7 +2,7 @@ package tikvtest
 
 import "fmt"
 
-// raftLogger drops what raft says, and turns what would kill a TiKV into a crash of this store.
+// raftLogger drops raft's log, and turns what would kill a TiKV into a crash of this store.
 type raftLogger struct{ s *Store }
 
 // raftPanic unwinds raft out of a state that it cannot continue from.

@@ -16,7 +16,7 @@ type Replica struct {
 	Sum     [sha256.Size]byte // of all versions, values and locks
 }
 
-// Replicas sums up the store's own data, by region id: what a client reads comes from the leaders alone, and says nothing
+// Replicas sums up the store's own data, by region id: what a client reads comes from the leaders alone, and shows nothing
 // about the others. Each is of one instant. Witnesses, which have no data, are left out.
 func (s *Store) Replicas() []Replica {
 	e := s.data

@@ -126,7 +126,7 @@ func (w *raftWorker) fits(p *peer, snap *raftpb.Snapshot) bool {
 	return err == nil && p.look().region == nil && peerByID(state.region, p.id) != nil && !w.occupied(state.region)
 }
 
-// install makes the peer what the snapshot says. Its data are durable before its log is, so that what it acknowledges is
+// install gives the peer the state of the snapshot. Its data are durable before its log is, so that what it acknowledges is
 // there after a crash.
 func (w *raftWorker) install(p *peer, snap *raftpb.Snapshot) error {
 	state, muts, err := snapshotState(snap)

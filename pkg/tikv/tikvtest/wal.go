@@ -23,7 +23,7 @@ const (
 )
 
 // wal is a log of records on a device, used as a ring. Positions are logical and only grow. Two superblocks,
-// written in turn, say where the log starts; it ends at the first record that is not whole. Appended records
+// written in turn, record where the log starts; it ends at the first record that is not whole. Appended records
 // are in memory until flush. It is safe for concurrent use.
 type wal struct {
 	mu         sync.Mutex

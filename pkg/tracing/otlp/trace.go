@@ -30,7 +30,7 @@ func Enabled() bool {
 
 // Start begins the trace of a run: what is done under the context returned is part of it. end ends it and sends what is
 // left, for five seconds at most. All other variables of OpenTelemetry's OTLP exporter count: headers, certificates,
-// timeouts, sampler, OTEL_RESOURCE_ATTRIBUTES. What cannot be sent is logged, without what the collector said.
+// timeouts, sampler, OTEL_RESOURCE_ATTRIBUTES. What cannot be sent is logged, without the collector's answer.
 func Start(
 	ctx context.Context, name, version string, log *zap.Logger,
 ) (inner context.Context, end func(error), err error) {

@@ -80,7 +80,7 @@ func ScanLock(r Reader, req *kvrpcpb.ScanLockRequest) *kvrpcpb.ScanLockResponse 
 }
 
 // MinLockTS returns the smallest start ts of the locks in the range that will change data when they commit: no
-// resolved ts may rise above it. ok is false if there is none. Of a pipelined transaction flushed says which commit ts it
+// resolved ts may rise above it. ok is false if there is none. Of a pipelined transaction flushed has the commit ts that it
 // will at least have, and that counts instead.
 func MinLockTS(r Reader, keys Range, flushed func(startTS uint64) uint64) (ts uint64, ok bool) {
 	ts = math.MaxUint64
