@@ -36,8 +36,8 @@ func (a *app) archiveVerifyCommand(repo *repoFlags) *cobra.Command {
 		Long: `Find damage in archives, by default in all of the repository.
 
 Each level includes those before it. All of them read archives and maps, in which any change
-is found. With objects, packs exist and are long enough; with headers, they say of themselves
-what the maps say of them; with data, their blocks are read: all, or a random --sample.
+is found. With objects, packs exist and are long enough; with headers, their trailers agree with
+the maps; with data, their blocks are read: all, or a random --sample.
 
 What is damaged is named, with the archives, volumes and blocks that it hits, and the exit code
 is 10. A storage that cannot be read is an error of its own. Nothing is changed.`,

@@ -128,9 +128,9 @@ func (r *run) compare(want manifest.Snapshot, got ebs.Snapshot) error {
 	case got.State != ebs.SnapshotCompleted:
 		wrong = "its state is " + string(got.State)
 	case got.Tags[ebs.TagCopiedFrom] != string(want.ID):
-		wrong = "its tag says that it is a copy of " + got.Tags[ebs.TagCopiedFrom]
+		wrong = "it is tagged as a copy of " + got.Tags[ebs.TagCopiedFrom]
 	case got.Tags[ebs.TagRun] != string(r.opts.Run):
-		wrong = "its tag says that it is of run " + got.Tags[ebs.TagRun]
+		wrong = "it is tagged as of run " + got.Tags[ebs.TagRun]
 	case got.SizeGiB != source.SizeGiB || got.SizeGiB != want.SizeGiB:
 		wrong = "it is not as large as the snapshot"
 	case got.FullBytes != 0 && source.FullBytes != 0 && got.FullBytes != source.FullBytes:

@@ -109,8 +109,8 @@ func (c *Client) Usage(ctx context.Context) (Usage, error) {
 // has a maximum too, of which nothing follows here.
 var tooHigh = regexp.MustCompile(`(?i)\biops of \d+ is too high; maximum is (\d+)`)
 
-// MaxIOPS asks EC2 by a dry run for the most IOPS of one volume of this type in this zone; 0 if EC2 did not
-// say. The trick, and the text, are the EBS CSI driver's. Kinds: Denied, Limited, Usage, Unknown.
+// MaxIOPS asks EC2 by a dry run for the most IOPS of one volume of this type in this zone; 0 if EC2 did
+// not name it. The trick, and the text, are the EBS CSI driver's. Kinds: Denied, Limited, Usage, Unknown.
 func (c *Client) MaxIOPS(ctx context.Context, volumeType string, zone cluster.Zone) (int64, error) {
 	rule, ok := typeRules[volumeType]
 	if !ok || !rule.iops.settable() {

@@ -137,10 +137,10 @@ func (a *About) SameRequest(run cluster.RunID, other *About) error {
 func ReadAbout(run cluster.RunID, first phase.Record) (About, error) {
 	var a About
 	if first.Type != phase.RecordRun {
-		return a, failure.New(failure.Corrupt, "read journal", string(run), "it does not say what the run is")
+		return a, failure.New(failure.Corrupt, "read journal", string(run), "its first record is no run")
 	}
 	if err := json.Unmarshal(first.Data, &a); err != nil {
-		return About{}, failure.New(failure.Corrupt, "read journal", string(run), "it does not say what the run is: %w",
+		return About{}, failure.New(failure.Corrupt, "read journal", string(run), "its first record is no run: %w",
 			err)
 	}
 	return a, nil

@@ -30,7 +30,7 @@ func anywhere() []term {
 		word(`anew`, "again or from scratch"),
 		word(`(the|its|their) data serves?`, "once the cluster serves"),
 		word(`for money|costs? money`, "billed by AWS"),
-		word(`tell|tells|told`, "reports, logs, says or shows"),
+		word(`tell|tells|told`, "reports, logs, records or shows"),
 		word(`whom(so)?ever`, "anyone"),
 		word(`ours no more|no more ours|still ?ours`, "lost, still held"),
 		word(`(stood|stands?|standing) still`, "suspended; does not change"),
@@ -45,6 +45,7 @@ func anywhere() []term {
 		word(`let(s|ting)? go( of)?|let(s|ting)? (it|them) go`, "release"),
 		word(`(is|are|was|were) not known`, "unknown, or cannot tell whether"),
 		word(`somebody(Else)?`, "someone"),
+		word(`says|said|saying`, "reports, records, shows, has or names").in("pkg"),
 		{old: regexp.MustCompile(`\b[Nn]obody(Else)?\b`), use: "what it is of: no run, no store; or a passive"},
 		{
 			old: regexp.MustCompile(`\bTest\w*(Says?|Said|Tells?|Told|Nobody|Somebody|LetGo|TakenBack)(\b|_|[A-Z])`),
@@ -69,6 +70,7 @@ func names() []term {
 		name(`[Ww]rong|[Bb]roke`, "what kind of error it is: mismatch, invalid, refused, failed", shipped...),
 		name(`look|look[A-TV-Z]\w*`, "describe, check or poll; pollInterval", shipped...),
 		name(`again`, "what is retried: retryInterval"),
+		name(`[sS]ay|[sS]ays|[sS]aid|[sS]ay[A-Z]\w*`, "what it does or is: Log, Print, Progress, message"),
 		name(`task`, "what it is: a run, a region call"),
 		name(`Kept`, "HeldLock", "pkg/runlock"),
 		name(`[Yy]ield`, "lost", "pkg/runlock", "pkg/restore", "pkg/backup"),
@@ -183,6 +185,12 @@ func identifiers(s Source) []Violation {
 
 // standIn reports whether a file is a stand-in's: a store of its own may look at its own state.
 func standIn(file string) bool { return testOnly(Module + "/" + path.Dir(file)) }
+
+// in limits a term to folders.
+func (t term) in(folders ...string) term {
+	t.within = folders
+	return t
+}
 
 // but exempts a file, for a reason.
 func (t term) but(file, reason string) term {

@@ -6,7 +6,7 @@
 // would have them: from their last copy in a committed transaction that no later one revokes, or else from their place
 // on disk. Going by the bitmaps on disk alone would lose files and no fsck would notice. Everything that ext4 itself
 // keeps outside of files (superblocks, descriptors with their reserve, bitmaps, inode tables) is in use, whatever a
-// bitmap says.
+// bitmap has.
 //
 // Anything unusual means that no block is free, and the Map has why: no ext4 file system, a feature that this package
 // does not know, a checksum or count that is wrong, errors that the file system or its journal records, a journal on

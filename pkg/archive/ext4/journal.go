@@ -59,7 +59,7 @@ func (d *disk) recover(sb superblock) error {
 		return nil
 	}
 	if !sb.recover {
-		return oddf("the journal is not empty, but the superblock says that it need not be replayed")
+		return oddf("the journal is not empty, but by the superblock it need not be replayed")
 	}
 	if err := d.replay(j); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (d *disk) journalExtents(sb superblock, j *journal) (uint32, error) {
 		end += uint64(e.length)
 	}
 	if end < blocks {
-		return 0, oddf("the journal is shorter than its inode says")
+		return 0, oddf("the journal is shorter than the size in its inode")
 	}
 	return uint32(blocks), nil
 }

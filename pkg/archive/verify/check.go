@@ -102,7 +102,7 @@ func (c *check) headers(ctx context.Context) error {
 		for _, i := range of[ref] {
 			why := err
 			if why == nil && !has[c.part.Places[i].Block] {
-				why = failure.New(failure.Corrupt, "read pack", ref.Name.String(), "it says that block %d is not there",
+				why = failure.New(failure.Corrupt, "read pack", ref.Name.String(), "its trailer does not list block %d",
 					c.part.First+int64(i))
 			}
 			if why != nil {

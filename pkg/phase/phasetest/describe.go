@@ -58,7 +58,7 @@ func describe(root string, f func(context.Context, *phase.Scope) error) (descrip
 			if d, ok := decl.(*ast.FuncDecl); ok && d.Name.Name == name && receiverOf(d) == receiver {
 				does := firstSentence(d.Doc.Text(), name)
 				if does == "" {
-					return description{}, fmt.Errorf("%s in %s has no comment that says what it does", name, file)
+					return description{}, fmt.Errorf("%s in %s has no comment", name, file)
 				}
 				return description{file: path.Join(folder, filepath.Base(file)), does: does}, nil
 			}

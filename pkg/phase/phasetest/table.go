@@ -42,7 +42,7 @@ func difference(got, want string) string {
 	has, wants := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range min(len(has), len(wants)) {
 		if has[i] != wants[i] {
-			return fmt.Sprintf("it says %q, the code %q", has[i], wants[i])
+			return fmt.Sprintf("it has %q, the code %q", has[i], wants[i])
 		}
 	}
 	return fmt.Sprintf("it has %d lines, the code makes %d", len(has), len(wants))

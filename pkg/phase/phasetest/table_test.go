@@ -29,7 +29,7 @@ func TestCheckTable_Update_WritesOnlyTheSection(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "page.md")
 	require.NoError(t, os.WriteFile(file, []byte("before\n<!-- x: begin -->\nold\n<!-- x: end -->\nafter\n"), 0o600))
-	require.ErrorContains(t, phasetest.CheckTable(folder, "page.md", "x", nil, false), `it says "old"`)
+	require.ErrorContains(t, phasetest.CheckTable(folder, "page.md", "x", nil, false), `it has "old"`)
 	require.NoError(t, phasetest.CheckTable(folder, "page.md", "x", nil, true))
 	got, err := os.ReadFile(file)
 	require.NoError(t, err)

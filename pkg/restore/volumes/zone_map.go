@@ -120,7 +120,7 @@ func mapZones(
 		if to == "" {
 			return nil, failure.New(failure.Usage, "map zones", string(from), "%sthis account and region have %s",
 				elsewhere(from), target).
-				WithHint("say where its volumes go: --az-map %s=%s, or --target-az for all", from, first(target))
+				WithHint("choose where its volumes go: --az-map %s=%s, or --target-az for all", from, first(target))
 		}
 		out[from] = to
 	}

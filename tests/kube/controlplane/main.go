@@ -21,7 +21,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "say which: etcd, kube-apiserver, kube-controller-manager or kube-scheduler")
+		fmt.Fprintln(os.Stderr, "name one: etcd, kube-apiserver, kube-controller-manager or kube-scheduler")
 		os.Exit(2)
 	}
 	go func() {
