@@ -52,6 +52,8 @@ type RestoreFacts struct {
 	Put            map[cluster.SnapshotID]int
 	// VolumesEpoch is of the first IntentCreateVolumes since the run began from scratch; 0 if there was none.
 	VolumesEpoch int64
+	// Volumes has the last volume of each snapshot, by ResultVolume, since the run began from scratch.
+	Volumes map[cluster.SnapshotID]cluster.VolumeID
 	// Restarts is how often it began from scratch.
 	Restarts int
 }
@@ -143,7 +145,7 @@ func (r *reader) followRestore(record *phase.Record) {
 	case phase.RecordResult:
 		f.follow(record)
 	case phase.RecordRetryGroup:
-		f.VolumesEpoch, f.SnapshotsEpoch, f.Put = 0, 0, nil
+		f.VolumesEpoch, f.SnapshotsEpoch, f.Put, f.Volumes = 0, 0, nil, nil
 		f.Restarts++
 	default: // irrelevant to a restore
 	}
@@ -161,6 +163,14 @@ func (f *RestoreFacts) follow(record *phase.Record) {
 				f.Put = map[cluster.SnapshotID]int{}
 			}
 			f.Put[p.Snapshot] = p.Segments
+		}
+	case ResultVolume:
+		var v Volume
+		if json.Unmarshal(record.Data, &v) == nil { // otherwise its token is asked for again
+			if f.Volumes == nil {
+				f.Volumes = map[cluster.SnapshotID]cluster.VolumeID{}
+			}
+			f.Volumes[v.Snapshot] = v.Volume
 		}
 	}
 }

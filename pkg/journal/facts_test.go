@@ -153,17 +153,21 @@ func TestReadFacts_Restore(t *testing.T) {
 		records []phase.Record
 		want    journal.RestoreFacts
 	}{
-		"it made the target":             {[]phase.Record{with(made, `{}`)}, journal.RestoreFacts{Made: true}},
-		"it was given one":               {[]phase.Record{with(made, `{"uid":"u"}`)}, journal.RestoreFacts{Given: journal.GivenTarget{UID: "u"}}},
-		"a version that noted nothing":   {[]phase.Record{made}, journal.RestoreFacts{}},
-		"the target is deleted":          {[]phase.Record{with(made, `{}`), step(phase.RecordUndone, journal.StepCreateCluster)}, journal.RestoreFacts{}},
-		"it may have made the target":    {[]phase.Record{step(phase.RecordBegin, journal.StepCreateCluster)}, journal.RestoreFacts{Target: true}},
-		"it may have bound volumes":      {[]phase.Record{step(phase.RecordBegin, journal.StepBindVolumes)}, journal.RestoreFacts{Target: true, Bound: true}},
-		"it may have handed volumes":     {[]phase.Record{step(phase.RecordBegin, journal.StepHandOver)}, journal.RestoreFacts{Bound: true}},
-		"what was bound stays, undone":   {[]phase.Record{step(phase.RecordBegin, journal.StepHandOver), step(phase.RecordUndone, journal.StepHandOver)}, journal.RestoreFacts{Bound: true}},
-		"fast restore":                   {[]phase.Record{fast}, journal.RestoreFacts{Fast: &journal.FastRestore{Snapshots: []cluster.SnapshotID{"snap-1"}, Zones: []cluster.Zone{"a"}}}},
-		"fast restore, disabled":         {[]phase.Record{fast, result(journal.ResultFastRestoreEnded)}, journal.RestoreFacts{Fast: &journal.FastRestore{}}},
-		"the first process asked":        {[]phase.Record{volumes(1), volumes(2)}, journal.RestoreFacts{VolumesEpoch: 1}},
+		"it made the target":           {[]phase.Record{with(made, `{}`)}, journal.RestoreFacts{Made: true}},
+		"it was given one":             {[]phase.Record{with(made, `{"uid":"u"}`)}, journal.RestoreFacts{Given: journal.GivenTarget{UID: "u"}}},
+		"a version that noted nothing": {[]phase.Record{made}, journal.RestoreFacts{}},
+		"the target is deleted":        {[]phase.Record{with(made, `{}`), step(phase.RecordUndone, journal.StepCreateCluster)}, journal.RestoreFacts{}},
+		"it may have made the target":  {[]phase.Record{step(phase.RecordBegin, journal.StepCreateCluster)}, journal.RestoreFacts{Target: true}},
+		"it may have bound volumes":    {[]phase.Record{step(phase.RecordBegin, journal.StepBindVolumes)}, journal.RestoreFacts{Target: true, Bound: true}},
+		"it may have handed volumes":   {[]phase.Record{step(phase.RecordBegin, journal.StepHandOver)}, journal.RestoreFacts{Bound: true}},
+		"what was bound stays, undone": {[]phase.Record{step(phase.RecordBegin, journal.StepHandOver), step(phase.RecordUndone, journal.StepHandOver)}, journal.RestoreFacts{Bound: true}},
+		"fast restore":                 {[]phase.Record{fast}, journal.RestoreFacts{Fast: &journal.FastRestore{Snapshots: []cluster.SnapshotID{"snap-1"}, Zones: []cluster.Zone{"a"}}}},
+		"fast restore, disabled":       {[]phase.Record{fast, result(journal.ResultFastRestoreEnded)}, journal.RestoreFacts{Fast: &journal.FastRestore{}}},
+		"the first process asked":      {[]phase.Record{volumes(1), volumes(2)}, journal.RestoreFacts{VolumesEpoch: 1}},
+		"a volume was replaced": {[]phase.Record{
+			with(result(journal.ResultVolume), `{"snapshot":"s","volume":"v-1"}`), with(result(journal.ResultVolume), `{"snapshot":"s","volume":"v-2"}`),
+		}, journal.RestoreFacts{Volumes: map[cluster.SnapshotID]cluster.VolumeID{"s": "v-2"}}},
+		"it began from scratch, without": {[]phase.Record{with(result(journal.ResultVolume), `{"snapshot":"s","volume":"v"}`), again}, journal.RestoreFacts{Restarts: 1}},
 		"it began from scratch":          {[]phase.Record{volumes(1), again}, journal.RestoreFacts{Restarts: 1}},
 		"it began from scratch, and ask": {[]phase.Record{volumes(1), again, volumes(2)}, journal.RestoreFacts{Restarts: 1, VolumesEpoch: 2}},
 	} {

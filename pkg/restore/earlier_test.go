@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -171,8 +173,16 @@ func TestStartOver_VolumesWereDeleted(t *testing.T) {
 			{Type: phase.RecordBegin, Step: step}, {Type: phase.RecordDone, Step: step, Data: json.RawMessage(data)},
 		}
 	}
+	made := func(snapshot, volume string) phase.Record {
+		return phase.Record{
+			Type: phase.RecordResult, Name: journal.ResultVolume,
+			Data: json.RawMessage(`{"snapshot":"` + snapshot + `","volume":"` + volume + `"}`),
+		}
+	}
+	asking := []phase.Record{{Type: phase.RecordBegin, Step: journal.StepCreateVolumes}}
 	created := done(journal.StepCreateVolumes, `{"snap-1":"vol-1","snap-2":"vol-2"}`)
 	seen := slices.Concat(created, done(stepAwaitVolumes, ""))
+	one := []ebs.Volume{{ID: "vol-1", State: ebs.VolumeAvailable}}
 	for name, row := range map[string]struct {
 		records []phase.Record
 		found   []ebs.Volume
@@ -180,18 +190,23 @@ func TestStartOver_VolumesWereDeleted(t *testing.T) {
 		want    string
 	}{
 		"all are there":               {records: seen, found: []ebs.Volume{{ID: "vol-1", State: ebs.VolumeAvailable}, {ID: "vol-2", State: ebs.VolumeInUse}}},
-		"one is gone":                 {records: seen, found: []ebs.Volume{{ID: "vol-1", State: ebs.VolumeAvailable}}, want: "1 of its 2 volumes were deleted"},
+		"one is gone":                 {records: seen, found: one, want: "1 of its 2 volumes were deleted"},
+		"one was never shown":         {records: created, found: one, want: "1 of its 2 volumes were deleted"},
+		"not all were made":           {records: append(asking, made("snap-1", "vol-0"), made("snap-2", "vol-1")), found: one, want: "1 of its 2 volumes were deleted"},
+		"what was made is there":      {records: append(asking, made("snap-2", "vol-1")), found: one},
+		"one was replaced":            {records: slices.Concat(done(journal.StepCreateVolumes, `{"snap-1":"vol-0"}`), []phase.Record{made("snap-1", "vol-1")}), found: one},
+		"none was recorded":           {records: asking},
 		"one is being deleted":        {records: seen, found: []ebs.Volume{{ID: "vol-1", State: ebs.VolumeAvailable}, {ID: "vol-2", State: ebs.VolumeDeleting}}, want: "1 of its 2 volumes were deleted"},
 		"it was to keep what it made": {records: seen, keep: true, want: "what run r made is kept"},
-		"EC2 may hide new ones":       {records: created},
 		"TiKV may have started":       {records: slices.Concat(seen, done(stepStartTiKV, ""))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			excluded := &manifest.Manifest{EarlyApply: &manifest.EarlyApply{State: manifest.EarlyApplyExcluded}}
-			r := &run{Deps: Deps{EBS: having{volumes: row.found}}, opts: Options{Run: "r"}, earlier: earlier{keep: row.keep}}
-			r.backup.Manifest = excluded
-			why, err := r.startOver(t.Context(), history(t, row.records...))
+			h := history(t, row.records...)
+			r := newRun(Deps{EBS: &having{volumes: row.found}}, Options{Run: "r", Visibility: time.Nanosecond})
+			r.backup.Manifest, r.earlier = excluded, readEarlier(h, row.keep)
+			why, err := r.startOver(t.Context(), h)
 			if row.keep {
 				require.Equal(t, failure.Corrupt, failure.KindOf(err))
 				require.ErrorContains(t, err, row.want)
@@ -204,14 +219,33 @@ func TestStartOver_VolumesWereDeleted(t *testing.T) {
 	}
 }
 
+// EC2 may hide a volume for a while after its creation, which is no reason to make all of them again.
+func TestStartOver_VolumesAreHidden_AreAwaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		created := phase.Record{Type: phase.RecordDone, Step: journal.StepCreateVolumes, Data: json.RawMessage(`{"s":"v"}`)}
+		h := history(t, phase.Record{Type: phase.RecordBegin, Step: journal.StepCreateVolumes}, created)
+		ec2 := &having{volumes: []ebs.Volume{{ID: "v", State: ebs.VolumeCreating}}, from: time.Now().Add(20 * time.Second)}
+		r := newRun(Deps{EBS: ec2}, Options{Run: "r"})
+		r.earlier = readEarlier(h, false)
+		why, err := r.volumesGone(t.Context(), h)
+		require.NoError(t, err)
+		require.Empty(t, why)
+	})
+}
+
 // having is an EC2 with these volumes.
 type having struct {
 	EBS
 
 	volumes []ebs.Volume
+	from    time.Time // when it shows them
 }
 
-func (h having) DescribeVolumes(context.Context, []cluster.VolumeID) ([]ebs.Volume, error) {
+func (h *having) DescribeVolumes(context.Context, []cluster.VolumeID) ([]ebs.Volume, error) {
+	if time.Now().Before(h.from) {
+		return nil, nil
+	}
 	return h.volumes, nil
 }
 

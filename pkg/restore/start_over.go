@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 
-	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -68,30 +66,28 @@ func (r *run) keptInTheWay(why string) error {
 		WithHint("undo it with `tisnap runs abort %s --yes`, and restore again, onto fresh volumes", r.opts.Run)
 }
 
-// volumesGone returns that volumes were deleted since they were seen to be available, as by a gc while nothing used
-// them: the stores would wait for them in vain. Once TiKV may have started on them a resumed run does not decide that.
+// volumesGone returns that volumes were deleted since they were made, as by a gc while nothing used them: EC2 does not
+// take their tokens again, and the stores would wait for them in vain. Once TiKV may have started on them a resumed run
+// does not decide that.
 func (r *run) volumesGone(ctx context.Context, h *phase.History) (string, error) {
-	if h.Began(stepStartTiKV) || !h.Done(journal.StepCreateVolumes) || !h.Done(stepAwaitVolumes) {
+	if h.Began(stepStartTiKV) || !h.Began(journal.StepCreateVolumes) {
 		return "", nil
 	}
-	var created volumes.Created
-	if err := h.Result(journal.StepCreateVolumes, &created); err != nil {
-		return "", err
+	made := volumes.Created{}
+	if h.Done(journal.StepCreateVolumes) {
+		if err := h.Result(journal.StepCreateVolumes, &made); err != nil {
+			return "", err
+		}
 	}
-	found, err := r.EBS.DescribeVolumes(ctx, slices.Collect(maps.Values(created)))
+	maps.Copy(made, r.earlier.Volumes) // since then one may have been replaced
+	gone, err := r.making.Gone(ctx, made, h.Done(stepAwaitVolumes))
 	if err != nil {
 		return "", failure.Annotate(err, "find volumes", r.opts.Target.String())
 	}
-	there := 0
-	for _, v := range found {
-		if v.State.Outcome() != ebs.VolumeFailed {
-			there++
-		}
-	}
-	if there == len(created) {
+	if gone == 0 {
 		return "", nil
 	}
-	why := fmt.Sprintf("%d of its %d volumes were deleted since its process died", len(created)-there, len(created))
+	why := fmt.Sprintf("%d of its %d volumes were deleted since its process died", gone, len(made))
 	if r.earlier.keep {
 		return "", r.keptInTheWay(why)
 	}

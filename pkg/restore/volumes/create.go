@@ -127,8 +127,14 @@ func (m *Maker) createVolume(ctx context.Context, s *phase.Scope, v *Volume) (cl
 			continue
 		case rate > 0 && failure.Is(err, failure.Limited) && ctx.Err() == nil:
 			// Another request needs another token, so an unanswered one must not have made a volume.
-			if id, findErr := m.madeAlready(ctx, v); id != "" || findErr != nil {
-				return id, findErr
+			id, findErr := m.madeAlready(ctx, v)
+			if findErr != nil {
+				return "", findErr
+			}
+			if id != "" {
+				s.Result(journal.ResultVolume,
+					journal.Volume{Generation: v.generation, Snapshot: v.Snapshot, Volume: id})
+				return id, nil
 			}
 			s.Warn("EC2 has no room to fill the volume of %s at %d MiB/s, it is made without: %v", v.Snapshot, rate,
 				err)

@@ -119,8 +119,9 @@ func (w *world) backupArgs(name string) []string {
 		"--consistent-now", "--on-import", "wait", "--stuck", "30s"}
 }
 
+// restoreArgs has a limit above the minute that it takes to know that the volume of a client token is gone.
 func (w *world) restoreArgs(backup string, to cluster.Name) []string {
-	return []string{"restore", backup, "--to", to.String(), "--timeout", "1m", "--after-restore-iops", "4000", "--fsr"}
+	return []string{"restore", backup, "--to", to.String(), "--timeout", "2m", "--after-restore-iops", "4000", "--fsr"}
 }
 
 // expire ends the lock of a run that was killed, as time does.
