@@ -26,6 +26,9 @@ RACE      ?= $(shell command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race
 # How many tests of a package run at the same time: most of them wait for a stand-in, and compute only with the race detector.
 PARALLEL  ?= 10
 RACING    ?= 4
+# These packages and their tests start no goroutine (tests/arch checks it): the race detector would find nothing in them, and
+# takes several times their time. The tests of packages that use them run with it.
+SERIAL    := pkg/archive/codec pkg/archive/ext4 pkg/archive/format pkg/tikv/tikvtest/mvcc
 COMMANDS  := $(patsubst cmd/%/main.go,%,$(wildcard cmd/*/main.go))
 # Without this tag grpc links golang.org/x/net/trace, its html/template calls methods by name, and the linker then
 # keeps every method of the EC2 client: 101 MB in place of 47.
@@ -76,8 +79,9 @@ clean: ## remove what was built
 .PHONY: test
 test: ## run the tests of all packages with the race detector, in random order; those of the whole program are in test-rounds
 	@[ -n "$(RACE)" ] || echo "note: there is no C compiler, so the race detector is off"
-	$(TEST) ./tests/arch ./tests/mutants/...
-	$(RACETEST) -p=$(P) $$($(GO) list ./... | grep -vE '/tests$$|/tests/(arch|failures|mutants|operator|transcripts)|/testbed/crash$$')
+	$(TEST) ./tests/arch ./tests/mutants/... $(SERIAL:%=./%)
+	$(RACETEST) -p=$(P) $$($(GO) list ./... | grep -vE '/tests$$|/tests/(arch|failures|mutants|operator|transcripts)|/testbed/crash$$' | \
+	  grep -vE '/($(subst $() $(),|,$(SERIAL)))$$')
 
 .PHONY: test-rounds
 test-rounds: ## run the tests of the whole program: its rounds on the testbed, its kills, and those with a replayed TiDB Operator
