@@ -160,6 +160,14 @@ func effects() map[string]func(*logWords, json.RawMessage) string {
 		journal.ResultCopy: worded(func(d journal.CopiedSnapshot) string {
 			return fmt.Sprintf("EC2 copies snapshot %s to %s", d.Snapshot, d.Copy)
 		}),
+		journal.IntentCage: worded(func(d journal.Cage) string { return "makes namespace " + d.Namespace }),
+		journal.ResultCage: worded(func(d journal.Cage) string {
+			return "namespace " + d.Namespace + " has UID " + d.UID
+		}),
+		journal.IntentTarget: worded(func(d journal.DrillTarget) string {
+			return fmt.Sprintf("restores into %s by run %s", d.Cluster, d.Run)
+		}),
+		journal.ResultChecks: worded(func(d struct{ Outcome string }) string { return "the checks: " + d.Outcome }),
 	}
 }
 

@@ -26,6 +26,9 @@ const (
 	TagRole     = "tisnap.io/role"     // of a restored volume
 	TagArchive  = "tisnap.io/archive"  // of a snapshot made from an archive: its id; without TagRun it is the user's
 	TagSnapshot = "tisnap.io/snapshot" // that a restored volume was made from
+	// TagDrill names the drill whose restore made a volume, and TagDrillExpires when anyone may delete it.
+	TagDrill        = "tisnap.io/drill"
+	TagDrillExpires = "tisnap.io/drill-expires"
 	// TagCopiedFrom names the snapshot that a copy was made of, in its own region.
 	TagCopiedFrom = "tisnap.io/copied-from"
 )

@@ -16,11 +16,13 @@ const (
 	Held                 // the live cluster is still held: a person has to act now
 	Corrupt              // data does not match its digest, or is inconsistent
 	Stale                // a cluster has no good backup as young as wanted
+	Unproven             // a drill restored the backup, and its checks did not pass
+	Leaked               // a drill left what it made, which is billed by AWS until it is removed
 )
 
 var kindNames = [...]string{
 	"unknown", "usage", "not-found", "unready", "conflict", "denied", "limited", "partial", "held", "corrupt",
-	"stale",
+	"stale", "unproven", "leaked",
 }
 
 // Interrupted is the kind in reports, events and metrics of a run that a signal ended, whatever failed because of that.

@@ -22,15 +22,18 @@ const (
 	Resolve Operation = "resolve" // the part of a restore that comes after the volumes, alone
 	Archive Operation = "archive" // copies a backup's blocks into a repository
 	Copy    Operation = "copy"    // copies a backup's snapshots into another region, account or key
+	Drill   Operation = "drill"   // restores a backup, checks it, and removes what it made
 )
 
 // Operations lists all operations.
-func Operations() []Operation { return []Operation{Backup, Restore, Resolve, Archive, Copy} }
+func Operations() []Operation {
+	return []Operation{Backup, Restore, Resolve, Archive, Copy, Drill}
+}
 
 // About is the journal's first record: the description of the run.
 type About struct {
 	Operation Operation        `json:"operation"`
-	Cluster   cluster.Name     `json:"cluster"` // source of a backup, archive or copy, target of a restore
+	Cluster   cluster.Name     `json:"cluster"` // source of a backup, archive, copy or drill, target of a restore
 	Backup    cluster.BackupID `json:"backup"`
 	Tool      string           `json:"tool"`
 	// ClusterID is PD's id of a backup's source: names repeat across Kubernetes clusters. 0 in runs of older versions.
@@ -63,6 +66,8 @@ func (a *About) Lock() cluster.Name {
 		return beside(a.Cluster, archiveLock)
 	case Copy:
 		return beside(a.Cluster, copyLock)
+	case Drill:
+		return beside(a.Cluster, drillLock)
 	default:
 		return a.Cluster
 	}
@@ -72,6 +77,7 @@ func (a *About) Lock() cluster.Name {
 const (
 	archiveLock = ".archive"
 	copyLock    = ".copy"
+	drillLock   = ".drill"
 	useLock     = ".copied-to."
 )
 
@@ -81,7 +87,7 @@ func beside(of cluster.Name, ending string) cluster.Name {
 
 // Beside returns the cluster and the operation that a lock beside a cluster's is of; false for another lock.
 func Beside(lock cluster.Name) (of cluster.Name, by Operation, is bool) {
-	for ending, by := range map[string]Operation{archiveLock: Archive, copyLock: Copy} {
+	for ending, by := range map[string]Operation{archiveLock: Archive, copyLock: Copy, drillLock: Drill} {
 		if name, cut := strings.CutSuffix(lock.Name, ending); cut {
 			return cluster.Name{Namespace: lock.Namespace, Name: name}, by, true
 		}

@@ -30,6 +30,7 @@ type Facts struct {
 	Resolve ResolveFacts
 	Copy    CopyFacts
 	Archive []ArchiveProcess // in order
+	Drill   DrillFacts
 }
 
 // RestoreFacts is what a restore changed in EC2 and Kubernetes.
@@ -122,6 +123,7 @@ func (r *reader) follow(record *phase.Record) {
 	r.followResolve(record)
 	r.followCopy(record)
 	r.followArchive(record)
+	r.followDrill(record)
 }
 
 // followRestore keeps Facts.Restore.

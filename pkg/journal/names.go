@@ -60,6 +60,20 @@ const (
 	StepCopy  = "copy-snapshots" // from its begin on copies may exist
 )
 
+// Steps of a drill.
+const (
+	StepCage     = "make-cage" // from its begin on anything of the drill may exist, until it is undone
+	StepTearDown = "tear-down" // at its end nothing of it does
+)
+
+// Names of a drill's records.
+const (
+	IntentCage   = "make-cage"     // data: Cage, without its UID
+	ResultCage   = "cage"          // data: Cage
+	IntentTarget = "restore-drill" // data: DrillTarget
+	ResultChecks = "checks"        // data: what was checked, and what was found
+)
+
 // StepLock is the step that takes the cluster's lock, in every run.
 const StepLock = "lock"
 

@@ -30,6 +30,8 @@ type Resume struct {
 	Reset func() error
 	// Abort undoes the run instead of resuming it: Run succeeds if everything is undone.
 	Abort bool
+	// Ended also aborts a run that has ended, with an undo that failed.
+	Ended bool
 	// Keeps leaves a run that fails as it is, unfinished: nothing is undone, and another process resumes it.
 	Keeps bool
 }
@@ -44,7 +46,7 @@ func (e *Engine) checkResume(h *History) error {
 	}
 	run := string(e.cfg.Run)
 	switch {
-	case h.Ended && e.cfg.Resume != nil:
+	case h.Ended && e.cfg.Resume != nil && !(e.cfg.Resume.Abort && e.cfg.Resume.Ended):
 		how := "it succeeded"
 		if h.Error != "" {
 			how = "it failed: " + h.Error

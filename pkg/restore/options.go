@@ -38,6 +38,8 @@ type Options struct {
 	Scope volumes.Scope
 	// KeepTags are tag keys to copy from the snapshots to their volumes.
 	KeepTags []string
+	// Tags are put on the volumes besides tisnap's own.
+	Tags ebs.Tags
 	// InitializationMiB is the maximum MiB/s at which EC2 initializes each volume, billed by AWS; 0 initializes on
 	// read.
 	InitializationMiB int64
@@ -108,7 +110,8 @@ func (o Options) withDefaults() Options {
 func (o *Options) ofVolumes(br bool) volumes.Options {
 	return volumes.Options{
 		Spec: o.Volume, Zone: o.Zone, Zones: o.Zones, KMSKey: o.KMSKey, Encrypt: o.Encrypt, Scope: o.Scope,
-		KeepTags: o.KeepTags, InitializationMiB: o.InitializationMiB, FastRestore: o.FastRestore, After: o.After,
-		Account: o.Account, BR: br, Timeout: o.Timeout, Visibility: o.Visibility, Poll: pollInterval, Now: o.Now,
+		KeepTags: o.KeepTags, Tags: o.Tags, InitializationMiB: o.InitializationMiB, FastRestore: o.FastRestore,
+		After: o.After, Account: o.Account, BR: br, Timeout: o.Timeout, Visibility: o.Visibility, Poll: pollInterval,
+		Now: o.Now,
 	}
 }

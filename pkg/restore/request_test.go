@@ -29,6 +29,7 @@ func free() map[string]string {
 		"Now":            "it is a clock",
 		"Chosen":         "the backup that it has led to is compared",
 		"KeepOnFailure":  "it is in the journal beside the request: once given, it holds for all processes of the run",
+		"Tags":           "only a drill has them, which starts from scratch with another run",
 		"Serial":         same,
 		"WaitApply":      same,
 		"Flashback":      same,

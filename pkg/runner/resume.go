@@ -15,8 +15,9 @@ type Resumption struct {
 	Adopt     func(ctx context.Context, s *phase.Scope, h *phase.History) error
 	StartOver func(ctx context.Context, h *phase.History) (why string, err error)
 	Reset     func() error
-	// Abort undoes the run instead of resuming it, whatever the request.
-	Abort bool
+	// Abort undoes the run instead of resuming it, whatever the request; with Ended also one that has ended, for what
+	// its own undo had to leave.
+	Abort, Ended bool
 	// Keeps is as in phase.Resume: a run that fails frees its lock and stays unfinished.
 	Keeps bool
 }
@@ -25,7 +26,8 @@ type Resumption struct {
 func (r *Runner) resume(book Book) *phase.Resume {
 	how := book.Resume
 	return &phase.Resume{
-		Admit: journal.StepLock, Epoch: r.fence.Epoch, Abort: how.Abort, Keeps: how.Keeps, StartOver: how.StartOver,
+		Admit: journal.StepLock, Epoch: r.fence.Epoch, Abort: how.Abort, Ended: how.Ended,
+		Keeps: how.Keeps, StartOver: how.StartOver,
 		Same: func(h *phase.History) error { return r.same(h, book) },
 		Adopt: func(ctx context.Context, s *phase.Scope, h *phase.History) error {
 			if how.Adopt == nil {

@@ -118,6 +118,16 @@ func (c *Client) Close() {
 	}
 }
 
+// Rest stops TTL and automatic ANALYZE in the whole cluster, which must be one that no one else uses.
+func (c *Client) Rest(ctx context.Context) error {
+	var all []error
+	for _, name := range []string{"tidb_ttl_job_enable", "tidb_enable_auto_analyze"} {
+		_, err := c.admin.ExecContext(ctx, "SET GLOBAL "+name+" = OFF")
+		all = append(all, translate(ctx, err, "set", name))
+	}
+	return errors.Join(all...)
+}
+
 // ownSchemas are TiDB's, and those of its tools.
 const ownSchemas = "'mysql', 'information_schema', 'performance_schema', 'metrics_schema', 'inspection_schema', " +
 	"'sys', 'lightning_task_info', 'lightning_metadata', 'tidb_cdc', '__tidb_br_temporary_mysql'"

@@ -2,7 +2,7 @@ package tidb
 
 import "context"
 
-// Database is a TiDB cluster as its SQL port shows it. Nothing here writes to it.
+// Database is a TiDB cluster as its SQL port shows it. Nothing here changes it.
 type Database interface {
 	// Tables lists the users' tables, by name: no views, and none of the schemas that TiDB keeps for itself.
 	Tables(ctx context.Context) ([]Table, error)

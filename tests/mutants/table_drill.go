@@ -63,3 +63,40 @@ func drillGuards() []Mutant {
 			"TestProve_ProbeFails_ProvesNothing"),
 	}
 }
+
+// drillRunGuards are those of the run of a drill.
+func drillRunGuards() []Mutant {
+	const provesSomething = "a drill passes only by what it has checked"
+	const ownCage = "a drill removes what it made, by its run and the namespace's UID"
+	const closed = "a copy reaches nothing but itself"
+	return []Mutant{
+		in("pkg/kube/remove_caged.go", "a cluster is removed in a namespace that is no cage of the run", ownCage,
+			"		if err := c.checkNamespace(ctx, op, name.Namespace, namespace); err != nil {",
+			"		if err := c.checkNamespace(ctx, op, name.Namespace, namespace); false {",
+			"TestRemoveCaged_WhatIsNotTheRuns_Stays"),
+		in("pkg/kube/remove_caged.go", "a cluster of another run is removed from a cage", ownCage,
+			"		case !runmark.MadeBy(found, run):", "		case false:",
+			"TestRemoveCaged_WhatIsNotTheRuns_Stays"),
+		in("pkg/drill/cage.go", "a namespace that took the place of the cage is torn down", ownCage,
+			`		if r.made.cage.UID != "" && c.UID != r.made.cage.UID {`, "		if false {",
+			"TestClean_NamespaceIsAnother_Stays"),
+		in("pkg/drill/cage.go", "a restore goes into a cage that was not proven", closed,
+			"	return cage.Prove(", "	return nil\n	return cage.Prove(",
+			"TestRun_CageIsNotProven_NothingIsRestored"),
+		in("pkg/drill/tear_down.go", "the volume of another drill is deleted", ownCage,
+			" && v.Tags[ebs.TagDrill] == string(r.opts.Run)", "",
+			"TestClean_WhatIsNotItsOwn_Stays"),
+		in("pkg/drill/tear_down.go", "a volume that others use is deleted", ownCage,
+			"		if pv, is := named[id]; is {", "		if pv, is := named[id]; is && false {",
+			"TestClean_VolumeIsUsedElsewhere_Stays"),
+		in("pkg/drill/tear_down.go", "a volume that EC2 hides is not waited for", ownCage,
+			"	if hidden {\n", "	if false {\n",
+			"TestClean_RestoreDiedAskingForVolumes_WaitsForHiddenOnes"),
+		in("pkg/drill/run.go", "a drill is torn down in another Kubernetes", ownCage,
+			"was.KubernetesUID != r.about.KubernetesUID || ", "",
+			"TestClean_Refused"),
+		in("pkg/drill/options.go", "a drill that checks nothing begins", provesSomething,
+			"	case len(c.Statements)+len(c.Sums)+c.Tables == 0 && !c.AllTables:", "	case false:",
+			"TestRun_Refused_ChangesNothing"),
+	}
+}

@@ -73,7 +73,7 @@ func (s *Server) read(c call) (any, error) {
 	if ok {
 		return o, nil
 	}
-	if c.resource.name == namespaces { // namespaces need not be made first
+	if c.resource.name == namespaces && !s.store.removed(c.name) { // namespaces need not be made first
 		return object{
 			"apiVersion": "v1", "kind": "Namespace",
 			"metadata": object{"name": c.name, "uid": c.name + "-" + s.uid}, "status": object{"phase": "Active"},

@@ -109,7 +109,7 @@ func (s *Server) admit(c call) error {
 		s.mu.Lock()
 		missing := s.missing[c.namespace]
 		s.mu.Unlock()
-		if missing {
+		if missing || s.store.removed(c.namespace) {
 			return apierrors.NewNotFound(resourceNamed(namespaces).groupResource(), c.namespace)
 		}
 		ns, _ := s.store.get(namespaces, "", c.namespace)

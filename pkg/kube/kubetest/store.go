@@ -49,10 +49,11 @@ type store struct {
 	// objects it has not collected yet.
 	collected bool
 	gone      map[types.UID]bool
+	emptied   map[string]bool // namespaces that were deleted once
 }
 
 func newStore(clock timescale.Clock) *store {
-	return &store{clock: clock, objects: map[string]map[objectKey]object{}, gone: map[types.UID]bool{}, version: 1, changed: make(chan struct{})}
+	return &store{clock: clock, objects: map[string]map[objectKey]object{}, gone: map[types.UID]bool{}, emptied: map[string]bool{}, version: 1, changed: make(chan struct{})}
 }
 
 // get returns a copy.

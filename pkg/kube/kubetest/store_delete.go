@@ -50,6 +50,13 @@ func (s *store) remove(r resource, namespace, name string, opts metav1.DeleteOpt
 	return clone(old), nil
 }
 
+// removed reports whether a namespace was deleted, and not made again.
+func (s *store) removed(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.emptied[name] && s.objects[namespaces][objectKey{"", name}] == nil
+}
+
 // held reports whether a deleted object stays until its finalizers are gone.
 func (r resource) held(o metav1.Object) bool {
 	return r.name == volumes && slices.Contains(o.GetFinalizers(), attacherFinalizer) || r.group == coreGroup && len(o.GetFinalizers()) > 0
@@ -137,6 +144,7 @@ func (s *store) dropOwned(uid types.UID) {
 }
 
 func (s *store) dropNamespace(name string) {
+	s.emptied[name] = true
 	for kind, byKey := range s.objects {
 		for key := range byKey {
 			if key.namespace == name {

@@ -201,7 +201,7 @@ func (s *Server) deleteOne(c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.resource.name == namespaces { // it need not have been made first
+	if c.resource.name == namespaces && !s.store.removed(c.name) { // it need not have been made first
 		_, _ = s.store.create(c.resource, object{
 			"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": c.name},
 		}, false)

@@ -26,6 +26,7 @@ type Options struct {
 	Encrypt           bool   // also volumes of unencrypted snapshots, with the account's default key
 	Scope             Scope
 	KeepTags          []string           // of the snapshots
+	Tags              ebs.Tags           // besides tisnap's own
 	InitializationMiB int64              // maximum MiB/s at which EC2 initializes each volume; 0 initializes on read
 	FastRestore       bool               // fast snapshot restore while the volumes are made
 	After             cluster.VolumeSpec // once the cluster serves; the zero value changes nothing

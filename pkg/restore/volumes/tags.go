@@ -16,12 +16,16 @@ import (
 // tags returns the tags that a volume gets when it is created. The driver and the Operator find volumes by theirs, and
 // the driver's usual IAM policy requires them for deleting and resizing.
 func (m *Maker) tags(v *Volume) ebs.Tags {
-	own := ebs.Tags{
+	own := maps.Clone(m.opts.Tags)
+	if own == nil {
+		own = ebs.Tags{}
+	}
+	maps.Copy(own, ebs.Tags{
 		ebs.TagRun: string(m.owner.Run), ebs.TagBackup: string(m.owner.Backup), ebs.TagCluster: m.owner.Target.String(),
 		ebs.TagStore: v.Store.String(), ebs.TagRole: string(v.Role), ebs.TagSnapshot: string(v.Snapshot),
 		ebs.TagEpoch:              ebs.EpochTag(cmp.Or(m.earlier.Epoch, m.owner.Runner.Fence().Epoch())),
 		"ebs.csi.aws.com/cluster": "true",
-	}
+	})
 	if m.owner.Runner.StorageID() != "" {
 		own[ebs.TagStorage] = m.owner.Runner.StorageID()
 	}
