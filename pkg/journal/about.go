@@ -143,11 +143,10 @@ func (a *About) SameRequest(run cluster.RunID, other *About) error {
 func ReadAbout(run cluster.RunID, first phase.Record) (About, error) {
 	var a About
 	if first.Type != phase.RecordRun {
-		return a, failure.New(failure.Corrupt, "read journal", string(run), "its first record is no run")
+		return a, failure.New(failure.Corrupt, "read journal", string(run), "its first record is not a run's")
 	}
 	if err := json.Unmarshal(first.Data, &a); err != nil {
-		return About{}, failure.New(failure.Corrupt, "read journal", string(run), "its first record is no run: %w",
-			err)
+		return About{}, failure.New(failure.Corrupt, "read journal", string(run), "damaged first record: %w", err)
 	}
 	return a, nil
 }

@@ -8,9 +8,9 @@
 // keeps outside of files (superblocks, descriptors with their reserve, bitmaps, inode tables) is in use, whatever a
 // bitmap has.
 //
-// Anything unusual means that no block is free, and the Map has why: no ext4 file system, a feature that this package
-// does not know, a checksum or count that is wrong, errors that the file system or its journal records, a journal on
-// another device or with fast commits, a resize under way.
+// Anything unusual means that no block is free, and the Map gives the reason: no ext4 file system, a feature that
+// this package does not know, a checksum or count that is wrong, errors that the file system or its journal records,
+// a journal on another device or with fast commits, a resize under way.
 //
 // # Increments
 //
