@@ -19,8 +19,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
-// blocks is how many blocks each volume of the tests has: in packs of four, and one short block.
-const blocks = 10
+// blocks is how many blocks each volume of the tests has: in a pack of four, one of the rest, and the last one is short.
+const blocks = 6
 
 // lab is a repository with the archives "one" and "two", of two volumes each.
 type lab struct {

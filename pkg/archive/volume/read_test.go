@@ -33,9 +33,9 @@ func (l *lab) flip(t *testing.T, v format.Volume, index int) {
 
 func TestStream_IsTheVolumeInItsOrder(t *testing.T) {
 	t.Parallel()
-	for _, blocks := range []int{0, 63, 64, 140} {
+	for _, blocks := range []int{0, 63, 64, 129} {
 		l := newLab(t)
-		data := content(1, blocks)
+		data := numbered(blocks)
 		v, _, err := l.archive(t, image(data), volume.Base{}, nil)
 		require.NoError(t, err)
 		var out bytes.Buffer
@@ -48,14 +48,14 @@ func TestStream_IsTheVolumeInItsOrder(t *testing.T) {
 func TestStream_DamagedBlock_EndsBeforeIt(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	data := content(1, 140)
+	data := numbered(129)
 	v, _, err := l.archive(t, image(data), volume.Base{}, nil)
 	require.NoError(t, err)
-	l.flip(t, v, 130)
+	l.flip(t, v, 128)
 	var out bytes.Buffer
 	err = volume.Stream(t.Context(), l.Repository, v, &out, 3)
 	require.True(t, failure.Is(err, failure.Corrupt), "%v", err)
-	require.ErrorContains(t, err, "blocks 130 are damaged")
+	require.ErrorContains(t, err, "blocks 128 are damaged")
 	require.LessOrEqual(t, out.Len(), 128*volume.BlockSize)
 	require.True(t, bytes.HasPrefix(data, out.Bytes()))
 }
@@ -70,7 +70,7 @@ func (full) WriteAt([]byte, int64) (int, error) { return 0, errFull }
 func TestStreamAndRestore_TargetFails_End(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	v, _, err := l.archive(t, image(content(1, 140)), volume.Base{}, nil)
+	v, _, err := l.archive(t, image(numbered(129)), volume.Base{}, nil)
 	require.NoError(t, err)
 	require.ErrorIs(t, volume.Stream(t.Context(), l.Repository, v, full{}, 3), errFull)
 	require.ErrorIs(t, volume.Restore(t.Context(), l.Repository, v, &volume.Image{To: full{}}, 3), errFull)

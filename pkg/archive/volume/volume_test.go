@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,6 +92,15 @@ func content(seed uint64, blocks int) []byte {
 		default:
 			_, _ = random.Read(part)
 		}
+	}
+	return out
+}
+
+// numbered has so many blocks, and a short one at its end, which all differ and take next to nothing in a pack.
+func numbered(blocks int) []byte {
+	out := make([]byte, blocks*volume.BlockSize+12345)
+	for i := range blocks + 1 {
+		copy(out[i*volume.BlockSize:], "block "+strconv.Itoa(i))
 	}
 	return out
 }
