@@ -112,7 +112,7 @@ func TestRun_LeaseLostDuringTheCut_DeletesTheSet(t *testing.T) {
 	}
 }
 
-func TestRun_SnapshotGoesToError_DeletesTheSet(t *testing.T) {
+func TestRun_SnapshotFails_DeletesTheSet(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(rules *ebstest.Rules) { rules.SnapshotBase = time.Hour })
 	r.events.at("wait", func() {
@@ -180,7 +180,7 @@ func TestRun_SealRefused_SealsNothingAndDeletesTheSet(t *testing.T) {
 }
 
 // The seal's PUT is carried out after its client has given up, while the undo is at work.
-func TestRun_SealArrivesLate_IsBuriedBeforeTheFirstSnapshotGoes(t *testing.T) {
+func TestRun_SealArrivesLate_IsBuriedBeforeTheFirstDeletion(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.store.refuse = manifest.SealFile

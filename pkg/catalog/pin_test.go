@@ -150,7 +150,7 @@ func TestPin_AnswerIsLost_IsFoundByItsNonce(t *testing.T) {
 
 // A pin is of one backup, not of its name; one that is over, or of an earlier backup, keeps nothing. What cannot be read
 // keeps every backup of its name.
-func TestPins_WhoseTheyAre(t *testing.T) {
+func TestPins_OfAnEarlierBackupOrExpired_KeepNothing(t *testing.T) {
 	t.Parallel()
 	c, store := newCatalog(t)
 	sealed(t, c, "b1")

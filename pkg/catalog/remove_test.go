@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
-func TestRemove_Whole_IsBuriedFirstAndTheTombstoneGoesLast(t *testing.T) {
+func TestRemove_Whole_IsBuriedFirstAndTheTombstoneDeletedLast(t *testing.T) {
 	t.Parallel()
 	c, store := newCatalog(t)
 	sealed(t, c, "b1")

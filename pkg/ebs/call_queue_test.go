@@ -133,7 +133,7 @@ func TestLane_Throttled_KeepsItsPlace(t *testing.T) {
 	})
 }
 
-func TestLane_Urgent_GoesBeforeThoseThatWait(t *testing.T) {
+func TestLane_Urgent_PrecedesThoseThatWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newCallQueue(realClock{}, 1, 1)
@@ -172,7 +172,7 @@ func TestLane_DeadlineTooShortForItsPlace_FailsAtOnce(t *testing.T) {
 	})
 }
 
-func TestLane_FirstGivesUp_NextGoesOn(t *testing.T) {
+func TestLane_FirstIsCancelled_NextGetsItsTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := newCallQueue(realClock{}, 1, 1)

@@ -114,7 +114,7 @@ func TestSnapshot_EachDoubt_KeepsIt(t *testing.T) {
 }
 
 // A snapshot that a restore made of an archive is the restore's alone, whatever becomes of the backup of that name.
-func TestSnapshot_OfAnArchive_GoesWhenItsRestoreIsOver(t *testing.T) {
+func TestSnapshot_OfAnArchive_IsDeletedWhenItsRestoreIsOver(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		change func(*decider)

@@ -203,7 +203,7 @@ func journalAction(r *Report, run cluster.RunID) Action {
 }
 
 // What a dead run left goes first, and the run's journal stays until another gc finds that nothing is left.
-func TestCollect_OldRunLeftSomething_ItsJournalGoesAfterIt(t *testing.T) {
+func TestCollect_OldRunLeftSomething_ItsJournalIsDeletedAfterIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t)

@@ -17,7 +17,7 @@ import (
 
 const fast = 1000 // deletions a second
 
-func TestCollect_DeadRun_IsBuriedBeforeItsFirstSnapshotGoes(t *testing.T) {
+func TestCollect_DeadRun_IsBuriedBeforeTheFirstDeletion(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	buried := true

@@ -120,7 +120,7 @@ func all(a Action) map[string]Action {
 }
 
 // What a killed restore left in Kubernetes is listed with its run; only --cluster deletes it, and then its volume.
-func TestCollect_TargetOfAKilledRestore_IsListedAndGoesWithCluster(t *testing.T) {
+func TestCollect_TargetOfAKilledRestore_IsListedAndDeletedWithCluster(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	k := p.killed(t)

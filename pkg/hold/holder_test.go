@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/hold"
 )
 
-func TestHolder_GoesIntoTheRunAndComesBack(t *testing.T) {
+func TestHolder_RunName_RoundTrips(t *testing.T) {
 	t.Parallel()
 	ends := time.Date(2026, 11, 25, 3, 15, 0, 0, time.UTC)
 	for _, c := range []struct {

@@ -57,7 +57,7 @@ func TestDeleteCluster_StatefulSetsOutliveTheTidbCluster_NothingIsMadeAgain(t *t
 }
 
 // The claim comes after the claims were marked, and with it a volume that carries no run.
-func TestDeleteCluster_ClaimMadeAtTheLastMoment_GoesWithItsVolume(t *testing.T) {
+func TestDeleteCluster_ClaimMadeAtTheLastMoment_IsDeletedWithItsVolume(t *testing.T) {
 	t.Parallel()
 	l := newLabWith(t, kubetest.OperatorConfig{Collect: 24 * time.Hour}) // or there is nothing to delete
 	target, _ := l.started(t)

@@ -20,7 +20,7 @@ func (l *lab) namespaceUID(t *testing.T, name string) string {
 }
 
 // It is what a cage is for: its cluster serves, and goes all the same, with its pods, claims and persistent volumes.
-func TestRemoveCaged_ClusterThatServes_Goes(t *testing.T) {
+func TestRemoveCaged_ClusterThatServes_IsDeleted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	target, volumes := l.started(t)

@@ -117,7 +117,7 @@ func (l *lab) awaitDetached(t *testing.T, left int) {
 }
 
 // PD's volume was made by Kubernetes, with the policy Retain: it used to stay, and was never found.
-func TestUndo_VolumeOfPD_GoesWithTheCluster(t *testing.T) {
+func TestUndo_VolumeOfPD_IsDeletedWithTheCluster(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	from := l.start(t, kubetest.ClusterOptions{Name: source("src"), TiKV: 1})

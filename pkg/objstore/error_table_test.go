@@ -66,7 +66,7 @@ func TestExplainS3_HostileText_IsOneLineWithoutControls(t *testing.T) {
 	require.EqualError(t, err, "create object of s3://b/p/k: Odd[2J : the reason (request REQ)")
 }
 
-func TestExplainS3_UnknownCode_GoesByStatus(t *testing.T) { //nolint:tparallel // each case is one call
+func TestExplainS3_UnknownCode_IsJudgedByStatus(t *testing.T) { //nolint:tparallel // each case is one call
 	t.Parallel()
 	for status, want := range map[int]failure.Kind{
 		401: failure.Denied, 403: failure.Denied, 404: failure.NotFound, 409: failure.Conflict, 412: failure.Conflict,

@@ -70,7 +70,7 @@ func TestProgressFile_SavedLoadedCleared(t *testing.T) {
 	require.NoError(t, f.Save(t.Context(), want), "after a clear it begins from scratch")
 }
 
-func TestProgressFile_AnswersOfWritesLost_NextSaveGoesOn(t *testing.T) {
+func TestProgressFile_AnswersOfWritesLost_NextSaveSucceeds(t *testing.T) {
 	t.Parallel()
 	store := &losing{Store: objstoretest.NewMemory(nil), lose: 1}
 	f := progressFile(store)

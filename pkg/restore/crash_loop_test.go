@@ -26,7 +26,7 @@ func (l *lab) loseData(t *testing.T, store string) {
 }
 
 // It was waited for until the deadline of an hour, and the reason was in the pod's log alone.
-func TestRun_StoreCrashesBeforeItReachesPD_EndsWithItsLastWords(t *testing.T) {
+func TestRun_StoreCrashesBeforeItReachesPD_EndsWithItsLastLogLine(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.loseData(t, "2")

@@ -12,7 +12,7 @@ import (
 )
 
 // A cluster that is deleted while it is bootstrapped goes at once: its killed stores would never choose a leader.
-func TestCluster_DeletedInItsBootstrap_GoesAtOnce(t *testing.T) {
+func TestCluster_DeletedInItsBootstrap_EndsAtOnce(t *testing.T) {
 	t.Parallel()
 	bed, err := testbed.Start(t.Context(), testbed.Config{Dir: t.TempDir(), Nodes: 3, Scale: 50})
 	require.NoError(t, err)

@@ -159,7 +159,7 @@ func TestEarlyApply_StoreIsSilent_EndsWithTheCaller(t *testing.T) {
 
 // The status port is reached as the store's own port is: by the way to the cluster, with its TLS, which may be known late,
 // and the name that PD knows.
-func TestEarlyApply_FromOutsideWithTLS_GoesTheStoresWay(t *testing.T) {
+func TestEarlyApply_FromOutsideWithTLS_IsReachedAsTheStoreIs(t *testing.T) {
 	t.Parallel()
 	const name = "prod-tikv-0.prod-tikv-peer.tidb.svc"
 	cert, roots := certificate(t, name)

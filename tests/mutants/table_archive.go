@@ -138,6 +138,6 @@ func fromArchiveGuards() []Mutant {
 			"TestDescribe_TokenIsOfTheRun"),
 		in("pkg/gc/decide.go", "gc deletes the snapshots of a restore from an archive that is alive", "nothing in use is deleted",
 			"	case alive:\n		return it.decided(ActionInUse, \"%s\", because)\n	case because != \"\":\n		return it.decided(ActionKeep, \"%s\", because)\n	case r.Keep && !r.Served", "	case alive && false, because != \"\" && false:\n	case r.Keep && !r.Served",
-			"TestSnapshot_OfAnArchive_GoesWhenItsRestoreIsOver"),
+			"TestSnapshot_OfAnArchive_IsDeletedWhenItsRestoreIsOver"),
 	}
 }

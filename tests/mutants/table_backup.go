@@ -22,7 +22,7 @@ func backupGuards() []Mutant {
 			"TestRun_CancelledDuringTheCut_DeletesWhatAppearsLater"),
 		in("pkg/backup/steps_hold.go", "snapshots are deleted while a seal may still arrive", sealedIsWhole,
 			"	if err := r.records.bury(ctx); err != nil {\n		return err\n	}\n", "",
-			"TestRun_SealArrivesLate_IsBuriedBeforeTheFirstSnapshotGoes|TestRun_SealedAndThenFailed_KeepsItsSnapshots"),
+			"TestRun_SealArrivesLate_IsBuriedBeforeTheFirstDeletion|TestRun_SealedAndThenFailed_KeepsItsSnapshots"),
 		in("pkg/runner/runner.go", "one journal record that is late throws a set of hours away", "a good backup is not thrown away",
 			"		JournalPatience: LockTTL,\n", "",
 			"TestRun_JournalIsAwayAfterTheCut_IsSealed").heldBy("pkg/backup"),

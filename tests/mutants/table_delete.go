@@ -62,6 +62,6 @@ func deleteGuards() []Mutant {
 			"TestPin_OnlyLonger_UntilUnpinned"),
 		in("pkg/catalog/pin.go", "a pin that cannot be read keeps nothing", pinnedStays,
 			"		pin = &manifest.PinRecord{Backup: id,", "		_ = &manifest.PinRecord{Backup: id,",
-			"TestPins_WhoseTheyAre"),
+			"TestPins_OfAnEarlierBackupOrExpired_KeepNothing"),
 	}
 }

@@ -30,7 +30,7 @@ func freeGuards() []Mutant {
 			"TestRead_Log_AsReplayed"),
 		in("pkg/archive/ext4/replay.go", "the log does not go round", free,
 			"		l.at = l.journal.first\n", "",
-			"TestRead_LogGoesRound_AsReplayed"),
+			"TestRead_LogWrapsAround_AsReplayed"),
 		in("pkg/archive/ext4/replay.go", "blocks of an earlier use of the journal are replayed", free,
 			"	case (l.doubt || !right) && time < l.last:", "	case false:",
 			"TestRead_LogOfAnEarlierUse_Ends"),

@@ -63,7 +63,7 @@ func gcGuards() []Mutant {
 			"TestCollect_LockOfAKilledRun_IsDeadAfterAMinuteOfWatching|TestSweep_SuspendedRunRenewsAfterAll_NothingOfItIsDeleted"),
 		in("pkg/gc/sweep.go", "a dead run's backup is not buried before its snapshots go", sealedIsWhole,
 			`return s.catalog.Bury(ctx, r.Backup, r.ID, "gc: "+r.fate(), true)`, "return nil",
-			"TestCollect_DeadRun_IsBuriedBeforeItsFirstSnapshotGoes"),
+			"TestCollect_DeadRun_IsBuriedBeforeTheFirstDeletion"),
 		in("pkg/gc/sweep.go", "a backup's objects go before its snapshots", knownAndKept,
 			`if why := r.holds(it.Backup); why != "" {`, `if why := r.holds(it.Backup); why != "" && false {`,
 			"TestSweep_ASnapshotStays_HoldsTheBackupsObjects"),

@@ -7,7 +7,7 @@ func journalGuards() []Mutant {
 			"TestCollect_JournalsOfOldRuns_GoUnlessSomethingIsLeft"),
 		in("pkg/gc/journals.go", "a journal is deleted whose run has left snapshots or volumes", knownAndKept,
 			"	case left:\n", "	case left && false:\n",
-			"TestCollect_JournalsOfOldRuns_GoUnlessSomethingIsLeft|TestCollect_OldRunLeftSomething_ItsJournalGoesAfterIt"),
+			"TestCollect_JournalsOfOldRuns_GoUnlessSomethingIsLeft|TestCollect_OldRunLeftSomething_ItsJournalIsDeletedAfterIt"),
 		in("pkg/gc/journals.go", "the journal of a backup that is there is deleted", knownAndKept,
 			"	case j.backupOf(r):\n", "	case false:\n",
 			"TestCollect_JournalsOfOldRuns_GoUnlessSomethingIsLeft"),

@@ -40,7 +40,7 @@ func restoreGuards() []Mutant {
 			"TestDeleteCluster_StatefulSetsOutliveTheTidbCluster_NothingIsMadeAgain"),
 		in("pkg/kube/deletion.go", "a claim that was made at the last moment stays with its volume", knownAndKept,
 			"d.podsGone, d.claimForRun,", "d.podsGone,",
-			"TestDeleteCluster_ClaimMadeAtTheLastMoment_GoesWithItsVolume"),
+			"TestDeleteCluster_ClaimMadeAtTheLastMoment_IsDeletedWithItsVolume"),
 		in("pkg/kube/deletion.go", "a claim that was there before the run is deleted", othersStay,
 			"!made.Before(&since)", "!made.Before(nil) && !since.Before(nil)",
 			"TestDeleteCluster_ClaimsThatAreNotOfThisCluster_Stay"),

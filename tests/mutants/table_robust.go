@@ -29,7 +29,7 @@ func robustGuards() []Mutant {
 			"TestPreflight_OneTransientAnswer_IsTriedAgain"),
 		in("pkg/restore/await_stores.go", "a store that crashes before it reaches PD is waited for to the end", errorTable,
 			"if err := watch.check(ctx); err != nil {", "if err := watch.check(ctx); err != nil && false {",
-			"TestRun_StoreCrashesBeforeItReachesPD_EndsWithItsLastWords"),
+			"TestRun_StoreCrashesBeforeItReachesPD_EndsWithItsLastLogLine"),
 		in("pkg/restore/await_stores.go", "a store that the cluster is to do without is waited for", errorTable,
 			"return slices.Contains(r.opts.TolerateStores, id) })", "return false })",
 			"TestRun_ToleratedStoreNeverComes_IsRestoredWithoutIt"),

@@ -97,7 +97,7 @@ func TestRead_Log_AsReplayed(t *testing.T) {
 }
 
 // The log is a ring, and so are the numbers of its transactions.
-func TestRead_LogGoesRound_AsReplayed(t *testing.T) {
+func TestRead_LogWrapsAround_AsReplayed(t *testing.T) {
 	t.Parallel()
 	f := load(t, "copies")
 	_, want := read(t, f.after)

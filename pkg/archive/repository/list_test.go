@@ -47,7 +47,7 @@ func TestList_OldestFirst_DamagedOnesNamed(t *testing.T) {
 	require.Nil(t, entries[1].Archive.Stores[0].Volumes[0].Segments)
 }
 
-func TestFind_ByWhatAUserKnows(t *testing.T) {
+func TestFind_ByIDNameOrLatest(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	_, _, err := l.Find(t.Context(), "latest")

@@ -31,7 +31,7 @@ func inProcess(t *testing.T) func(*testbed.Testbed) Program {
 
 // The whole model, small and very fast: the restore is the program's own, and flashes back what has changed and nothing else.
 // Every delay of the model is in the time that it takes.
-func TestMeasureRestores_SmallModel_TakesBackWhatHasChanged(t *testing.T) {
+func TestMeasureRestores_SmallModel_FlashesBackWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
