@@ -31,6 +31,7 @@ type describeDoc struct {
 	CreatedAt  time.Time            `json:"createdAt"`
 	SealedAt   time.Time            `json:"sealedAt"`
 	Pin        *manifest.Pin        `json:"pin,omitempty"`
+	Parts      partsDoc             `json:"parts,omitempty"`
 	EC2        ec2Facts             `json:"ec2"`
 	Snapshots  []manifest.Snapshot  `json:"snapshots"`
 	EarlyApply *report.EarlyApply   `json:"earlyApply"`
@@ -112,7 +113,7 @@ func (a *app) describe(ctx context.Context, id cluster.BackupID, verifyKey strin
 		header: newHeader("Backup"), Backup: m.ID, Cluster: m.Source.Cluster, Version: m.Source.Version,
 		Operator: m.Kubernetes.Operator(), Region: m.Region,
 		BackupTS: m.BackupTS, CreatedAt: m.CreatedAt, SealedAt: m.SealedAt, Snapshots: m.Snapshots,
-		EarlyApply: earlyApplyOf(m), LogBackups: m.LogBackups, logs: logBackupsText(m),
+		EarlyApply: earlyApplyOf(m), LogBackups: m.LogBackups, logs: logBackupsText(m), Parts: partsOf(m),
 	}
 	pin, err := cat.PinOf(ctx, m.ID, m.Run)
 	if err != nil {
@@ -168,6 +169,9 @@ func (d *describeDoc) table(w io.Writer, v view) error {
 	}
 	if err == nil {
 		_, err = fmt.Fprintln(w)
+	}
+	if err == nil {
+		err = d.Parts.table(w, v)
 	}
 	if err != nil {
 		return err

@@ -30,16 +30,21 @@ func storeReport(
 	if !of.Journalled || of.LostLock && continuedElsewhere(ctx, store, r.Run, len(of.Before)) {
 		return nil
 	}
-	var b bytes.Buffer
-	err := failure.Wrap(r.JSON(&b), failure.Unknown, "encode report", string(r.Run))
-	if err == nil {
-		err = catalog.Catalog{Store: store}.PutReport(ctx, r.Backup, r.Run, b.Bytes())
-	}
+	err := putReport(ctx, store, r)
 	if err != nil && !done {
 		log.Warn("the report of the failed run was not stored", zap.Error(err))
 		return nil
 	}
 	return failure.Wrap(err, failure.Partial, "write the report of a run that succeeded", string(r.Run))
+}
+
+// putReport writes a report for the storage's trend.
+func putReport(ctx context.Context, store objstore.Store, r *report.Report) error {
+	var b bytes.Buffer
+	if err := r.JSON(&b); err != nil {
+		return failure.Wrap(err, failure.Unknown, "encode report", string(r.Run))
+	}
+	return catalog.Catalog{Store: store}.PutReport(ctx, r.Backup, r.Run, b.Bytes())
 }
 
 // continuedElsewhere reports whether another process has, or may have, resumed the run of this process, which lost the

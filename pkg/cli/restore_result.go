@@ -116,6 +116,8 @@ type restorePlanDoc struct {
 	Waves             int   `json:"waves,omitempty"`
 	// FromArchive is what the snapshots would be made of; nil for those of the backup.
 	FromArchive *archivedPlanDoc `json:"fromArchive,omitempty"`
+	// Parts are those of a backup that was adopted: all of them become one cluster here.
+	Parts partsDoc `json:"parts,omitempty"`
 	// Estimate is the restore's expected duration and cost; nil if the data size is unknown.
 	Estimate *estimateDoc `json:"estimate,omitempty"`
 }
@@ -143,7 +145,7 @@ func restorePlan(opts restore.Options, p *restore.Plan) *restorePlanDoc {
 	d := &restorePlanDoc{
 		header: newHeader("RestorePlan"), Backup: opts.Backup, Cluster: opts.Target, BackupTS: p.Manifest.BackupTS,
 		Volumes: p.Volumes,
-		Region:  p.Region, Account: p.Account,
+		Region:  p.Region, Account: p.Account, Parts: partsOf(p.Manifest),
 	}
 	if p.InitializationMiB > 0 {
 		d.InitializationMiB, d.Waves = p.InitializationMiB, p.Waves
@@ -154,9 +156,9 @@ func restorePlan(opts restore.Options, p *restore.Plan) *restorePlanDoc {
 func (d *restorePlanDoc) table(w io.Writer, v view) error {
 	t := newTable("STORE", "POD", "ROLE", "SNAPSHOT", "ZONE", "TYPE", "GIB", "IOPS", "MIB/S")
 	t.drop = []string{"POD", "ZONE", "ROLE"}
-	for _, v := range d.Volumes {
-		t.row(v.Store, fmt.Sprintf("%s-tikv-%d", d.Cluster.Name, v.Ordinal), v.Role, v.Snapshot, v.Zone, v.Spec.Type,
-			v.Spec.SizeGiB, v.Spec.IOPS, v.Spec.ThroughputMiB)
+	for _, of := range d.Volumes {
+		t.row(of.Store, fmt.Sprintf("%s-tikv-%d", d.Cluster.Name, of.Ordinal), of.Role, of.Snapshot, of.Zone,
+			of.Spec.Type, of.Spec.SizeGiB, of.Spec.IOPS, of.Spec.ThroughputMiB)
 	}
 	if err := t.write(w, v); err != nil {
 		return err
@@ -169,6 +171,9 @@ func (d *restorePlanDoc) table(w io.Writer, v view) error {
 		}
 	}
 	if err := d.FromArchive.print(w); err != nil {
+		return err
+	}
+	if err := d.Parts.restored(w, v); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w,

@@ -115,7 +115,8 @@ you choose, and brings all stores to one consistent state at the backup ts.`,
 	cmd.AddCommand(a.pinCommand(), a.unpinCommand(), a.lockCommand(), a.unlockCommand())
 	cmd.AddCommand(a.exporterCommand(), a.doctorCommand())
 	cmd.AddCommand(a.backupCommand(), a.restoreCommand(), a.resolveCommand(), a.listCommand(), a.describeCommand(),
-		a.reportCommand(), a.estimateCommand(), a.versionCommand(), a.archiveCommand(), a.copyCommand())
+		a.reportCommand(), a.estimateCommand(), a.versionCommand(), a.archiveCommand(), a.copyCommand(),
+		a.adoptCommand())
 	cmd.AddCommand(a.runsCommand(), a.statusCommand(), a.logsCommand(), a.generateCommand())
 	return cmd
 }

@@ -144,6 +144,9 @@ func (x *deletion) makers() []cluster.RunID {
 
 // find lists the snapshots that the manifest names, those that only tags name, and the backup itself.
 func (x *deletion) find(ctx context.Context) ([]Item, error) {
+	if x.manifest != nil && x.manifest.Adopted() {
+		return x.adopted(), nil
+	}
 	found := map[cluster.SnapshotID]ebs.Snapshot{}
 	if x.manifest != nil {
 		named, err := x.EBS.DescribeSnapshots(ctx, x.manifest.SnapshotIDs())
@@ -178,13 +181,28 @@ func (x *deletion) find(ctx context.Context) ([]Item, error) {
 		out = append(out, it.decided(ActionDelete, "its backup is being removed"))
 	}
 	if x.there {
-		it := Item{
-			Kind: KindBackup, ID: string(x.opts.Backup), Backup: x.opts.Backup, Run: x.entry.Run,
-			Cluster: name(x.entry.Cluster), SizeGiB: x.entry.SizeGiB,
-		}
-		out = append(out, it.decided(ActionDelete, "asked for"))
+		out = append(out, x.itself().decided(ActionDelete, "asked for"))
 	}
 	return out, nil
+}
+
+// itself is the backup as an item.
+func (x *deletion) itself() Item {
+	return Item{
+		Kind: KindBackup, ID: string(x.opts.Backup), Backup: x.opts.Backup, Run: x.entry.Run,
+		Cluster: name(x.entry.Cluster), SizeGiB: x.entry.SizeGiB,
+	}
+}
+
+// adopted lists a backup that was made of parts, without its snapshots: they are those of the parts, in whose storages
+// they are deleted.
+func (x *deletion) adopted() []Item {
+	var parts []string
+	for _, p := range x.manifest.Parts {
+		parts = append(parts, p.Location)
+	}
+	return []Item{x.itself().decided(ActionDelete,
+		"asked for; its parts keep the snapshots, and are pinned in %s", strings.Join(parts, " and "))}
 }
 
 // NothingOf is the error about a backup of which neither the storage nor EC2 has anything; near are similar names.

@@ -12,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
 func TestDelete_SealedBackup_IsBuriedThenItsSnapshotsGoThenItsObjects(t *testing.T) {
@@ -35,6 +36,27 @@ func TestDelete_SealedBackup_IsBuriedThenItsSnapshotsGoThenItsObjects(t *testing
 	require.NoError(t, err)
 	require.True(t, report.Nothing)
 	require.Empty(t, report.Near)
+}
+
+// The snapshots of an adopted backup are those of its parts, in whose storages they are deleted.
+func TestDelete_AdoptedBackup_LeavesTheSnapshotsToItsParts(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	v := cluster.Volume{ID: "vol-1", Role: cluster.RoleData, VolumeSpec: cluster.VolumeSpec{Type: "gp3", SizeGiB: 100}}
+	require.NoError(t, p.catalog.PutManifest(t.Context(), &manifest.Manifest{
+		ID: "b", Run: "r", Region: region, BackupTS: cluster.MakeTS(now, 0), CreatedAt: now,
+		Source:    cluster.Topology{Cluster: prod, ClusterID: 7, Version: "8.5.0", Stores: []cluster.Store{{ID: 1, Volumes: []cluster.Volume{v}}}},
+		Snapshots: []manifest.Snapshot{manifest.NewSnapshot("snap-1", 1, v, now)},
+		Parts:     []manifest.Part{{Name: "a", Location: "s3://b/a", Stores: []cluster.StoreID{1}}},
+	}))
+	require.NoError(t, p.catalog.Seal(t.Context(), "b", now, 0))
+	p.ec2.locks = []ebs.SnapshotLock{{Snapshot: "snap-1", Mode: "compliance", ExpiresAt: time.Now().Add(time.Hour)}}
+	report, err := Delete(t.Context(), p.deps, DeleteOptions{Backup: "b", Last: true, Rate: fast})
+	require.NoError(t, err)
+	require.Equal(t, map[string]Action{"b": ActionDeleted}, actions(report))
+	require.Contains(t, report.Items[0].Reason, "s3://b/a")
+	require.Equal(t, []cluster.SnapshotID{"snap-1", "snap-2"}, p.ec2.ids())
+	require.False(t, p.exists(t))
 }
 
 // A name that was misspelt is no success that goes unnoticed.

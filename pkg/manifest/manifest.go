@@ -66,6 +66,10 @@ type Manifest struct {
 	// CopyOf is the backup of which this one is a copy, with snapshots of its own; nil of one that was cut. An older
 	// tisnap ignores it, and refuses to restore the copy, since EC2 reports other volumes for its snapshots.
 	CopyOf *CopyOf `json:"copyOf,omitempty"`
+	// Parts are those of a VolumeBackup over several Kubernetes clusters, which this backup is made of; nil of one that
+	// was cut as a whole. Kubernetes then has one TidbCluster made of theirs, and no claims. An older tisnap refuses to
+	// restore it, since it finds no claims.
+	Parts []Part `json:"parts,omitempty"`
 	// ClusterMeta is the document that TiDB Operator handed to br, if it did. BackupMeta fills it in and
 	// keeps all else that is in it.
 	ClusterMeta json.RawMessage `json:"clusterMeta,omitempty"`

@@ -41,6 +41,7 @@ func (m *Manifest) Validate() error {
 	m.checkHead(&f)
 	volumes := m.checkStores(&f)
 	m.checkSnapshots(&f, volumes)
+	m.checkParts(&f)
 	return f.err("check manifest", string(m.ID))
 }
 

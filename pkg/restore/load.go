@@ -33,6 +33,10 @@ func (r *run) load(ctx context.Context, s *phase.Scope) error {
 		return failure.Annotate(err, "load backup", string(m.ID))
 	}
 	r.backup.Manifest, r.backup.elsewhere = m, elsewhere
+	for _, p := range m.Parts {
+		s.Note("part %s is of %s, stores %v: all parts become one cluster here; a VolumeRestore reads it from %s",
+			p.Name, p.Cluster, p.Stores, p.Location)
+	}
 	s.Note("backup %s of %s: %d stores, %d volumes, backup ts %s", m.ID, m.Source.Cluster, len(m.Source.Stores),
 		len(m.Snapshots), m.BackupTS)
 	return nil

@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -58,7 +59,7 @@ func (k *Kubelet) nextSeed() int64 {
 }
 
 // StartPD starts PD, or returns the addresses of the one that runs.
-func (k *Kubelet) StartPD(_ context.Context, name cluster.Name, _ int) ([]string, error) {
+func (k *Kubelet) StartPD(_ context.Context, name cluster.Name, members int) ([]string, error) {
 	if c := k.Cluster(name); c != nil {
 		return c.PD.URLs(), nil
 	}
@@ -66,7 +67,7 @@ func (k *Kubelet) StartPD(_ context.Context, name cluster.Name, _ int) ([]string
 		return k.join(name, first)
 	}
 	cfg := k.cfg.PD
-	cfg.Faults, cfg.TLS = k.cfg.Faults, k.cfg.TLS
+	cfg.Faults, cfg.TLS, cfg.Members = k.cfg.Faults, k.cfg.TLS, cmp.Or(cfg.Members, members)
 	if k.cfg.DNSNames {
 		cfg.Advertise = k.pdHost(name) + k.cfg.domain()
 	}

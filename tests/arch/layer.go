@@ -46,7 +46,7 @@ func layers() [][]string {
 		{"hold", "runs", "runner"},
 		{"preflight"},
 		{"resolve"}, // a restore's phase "resolve data" is the use case resolve
-		{"backup", "restore", "gc", "archive/create", "copyrun", "lockset"},
+		{"backup", "restore", "gc", "archive/create", "copyrun", "lockset", "adopt"},
 		{"drill"},
 		{"ui", "report", "doctor"},
 		{"history", "estimate", "notify", "metrics", "underway"},

@@ -81,3 +81,35 @@ func copyGuards() []Mutant {
 			"TestPrune_NewestCopyOfAVolume_StaysUnlessAllowed"),
 	}
 }
+
+// adoptGuards are those by which parts become one backup only if they are one.
+func adoptGuards() []Mutant {
+	const whole = "a backup of parts has every store once, of one hold, or is not made"
+	const owner = "what another storage made is deleted there"
+	return []Mutant{
+		in("pkg/adopt/merge.go", "a part that is missing is not missed", whole,
+			`			if owner[id] == "" {`, `			if owner[id] == "" && false {`,
+			"TestAdopt_WhatItRefuses_BeforeTheFirstChange"),
+		in("pkg/adopt/merge.go", "parts of two holds are adopted", whole,
+			"		case m.HeldBy != first.of.HeldBy:", "		case m.HeldBy != first.of.HeldBy && false:",
+			"TestAdopt_WhatItRefuses_BeforeTheFirstChange"),
+		in("pkg/adopt/merge.go", "the whole is restored to a ts that a part's cut does not have", whole,
+			"	if a == 0 || b < a {", "	if a == 0 || b > a {",
+			"TestAdopt_AllParts_AreOneBackup"),
+		in("pkg/adopt/merge.go", "early apply is ruled out though a part may have it", whole,
+			"		out.State = manifest.EarlyApplyUnproven\n", "		_ = 0\n",
+			"TestAdopt_EarlyApply_IsTheWorstOfTheParts"),
+		in("pkg/adopt/adopt.go", "a snapshot of another volume is adopted", whole,
+			"		case got.Volume != want.Volume:", "		case false:",
+			"TestAdopt_WhatItRefuses_BeforeTheFirstChange"),
+		in("pkg/adopt/adopt.go", "a part can be deleted under the whole", owner,
+			"		if err == nil && (held == nil", "		if false && (held == nil",
+			"TestAdopt_AllParts_AreOneBackup"),
+		in("pkg/gc/delete.go", "deleting an adopted backup deletes the snapshots of its parts", owner,
+			"x.manifest != nil && x.manifest.Adopted()", "x.manifest != nil && x.manifest.Adopted() && false",
+			"TestDelete_AdoptedBackup_LeavesTheSnapshotsToItsParts"),
+		in("pkg/manifest/parts.go", "a store in two parts is valid", whole,
+			"			f.check(in[id] == \"\", ", "			f.check(true, ",
+			"TestValidate_Parts_HaveEveryStoreOnce"),
+	}
+}

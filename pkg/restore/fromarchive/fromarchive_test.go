@@ -84,6 +84,30 @@ func TestMade_Manifest_NamesAllOrNone(t *testing.T) {
 	require.Equal(t, cluster.SnapshotID("a"), m.Snapshots[0].ID, "the archive's own manifest stays")
 }
 
+// The snapshots that are made are the backup's own, also of one that was adopted from parts.
+func TestSource_AdoptedBackup_ItsSnapshotsAreTaggedAsItsOwn(t *testing.T) {
+	t.Parallel()
+	v := cluster.Volume{ID: "vol-1", Role: cluster.RoleData, VolumeSpec: cluster.VolumeSpec{SizeGiB: 1}}
+	m := &manifest.Manifest{
+		ID: "whole", Run: "r", Region: "us-west-2", BackupTS: 1,
+		Source: cluster.Topology{
+			Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}, ClusterID: 7, Version: "8.5.0",
+			Stores: []cluster.Store{{ID: 4, Volumes: []cluster.Volume{v}}},
+		},
+		Snapshots: []manifest.Snapshot{manifest.NewSnapshot("snap-1", 4, v, time.Now())},
+		Parts:     []manifest.Part{{Name: "a", Backup: "part-a", Stores: []cluster.StoreID{4}}},
+	}
+	doc, err := manifest.Encode(m)
+	require.NoError(t, err)
+	s := &Source{ID: "a-1", Archive: &format.Archive{
+		Backup: "whole", Manifest: format.NewManifest(doc),
+		Stores: []format.Store{{ID: 4, Volumes: []format.Volume{{Role: string(v.Role), Source: "snap-1", Size: 1 << 30}}}},
+	}}
+	got, err := s.Manifest("eu-west-1")
+	require.NoError(t, err)
+	require.EqualValues(t, "whole", got.TaggedAs(4))
+}
+
 // A token is of one run, one attempt of it and one volume, and carries the tags by which gc finds the snapshot.
 func TestDescribe_TokenIsOfTheRun(t *testing.T) {
 	t.Parallel()

@@ -66,6 +66,9 @@ func (s *Source) Manifest(region string) (*manifest.Manifest, error) {
 			s.Archive.Backup, len(volumes))
 	}
 	m.Region, m.Marks = region, nil
+	for i := range m.Parts {
+		m.Parts[i].Backup = m.ID // as the tags of the snapshots that are made
+	}
 	return m, nil
 }
 

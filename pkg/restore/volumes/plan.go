@@ -49,9 +49,10 @@ type Volume struct {
 func planVolumes(
 	m *manifest.Manifest, wanted cluster.VolumeSpec, kmsKey string, zones map[cluster.Zone]cluster.Zone,
 ) ([]Volume, error) {
-	claims, objects := byName(m.Kubernetes.PVCs), byName(m.Kubernetes.PVs)
 	var out []Volume
 	for ordinal, st := range ByOrdinal(m.Source.Stores) {
+		from := m.KubernetesOf(st.ID)
+		claims, objects := byName(from.PVCs), byName(from.PVs)
 		for _, snap := range m.SnapshotsOf(st.ID) {
 			target := "store " + st.ID.String() + " " + cmp.Or(string(snap.Role), snap.MountPath)
 			spec, err := ebs.ResolveSpec(wanted, snap.VolumeSpec, snap.SizeGiB)

@@ -27,7 +27,7 @@ func contradictions(m *manifest.Manifest, want manifest.Snapshot, got ebs.Snapsh
 		differ("is of volume %s, and of %s by the manifest", got.Volume, want.Volume)
 	}
 	for _, row := range []struct{ tag, want string }{
-		{ebs.TagStore, want.Store.String()}, {ebs.TagBackup, string(m.ID)},
+		{ebs.TagStore, want.Store.String()}, {ebs.TagBackup, string(m.TaggedAs(want.Store))},
 		{ebs.TagCopiedFrom, string(want.CopiedFrom)},
 	} {
 		if m.Tool == manifest.ToolBR && row.tag == ebs.TagBackup {

@@ -35,6 +35,7 @@ func changesNothing() map[string]string {
 		"archive restore": "each file that it writes gets its name as the last thing, and the same command finishes its snapshots",
 		"archive cat":     "it reads, and a file that it writes gets its name as the last thing",
 		"completion":      parent, "estimate": parent, "generate": parent, "hold": parent, "runs": parent,
+		"adopt":           "each object that it writes is written once, the seal last, and the same command finishes it",
 		"doctor":          "it writes one object, which belongs to no run, and deletes it",
 		"generate bucket": "it prints a script", "generate cronjob": "it prints objects", "generate iam": "it prints a policy",
 		"generate rbac": "it prints objects", "generate terraform": "it prints a configuration",
