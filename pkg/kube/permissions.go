@@ -153,9 +153,14 @@ func (p permission) String() string {
 }
 
 // Allowed checks every permission of a restore; the first missing one, in a fixed order, is Denied. A missing one is
-// checked again until it has been missing for the client's patience.
+// checked again until it has been missing for the client's patience. Unready if the Operator that makes the target is
+// not installed.
 func (c *Client) Allowed(ctx context.Context, namespace string, source json.RawMessage) error {
-	missing, err := c.installed(ctx, targetFor(c, source).permissions())
+	of := targetFor(c, source)
+	if err := c.checkInstalled(ctx, of, namespace); err != nil {
+		return err
+	}
+	missing, err := c.installed(ctx, of.permissions())
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/kube/operator2"
@@ -18,6 +19,8 @@ import (
 // target is what a restore needs of a generation of TiDB Operator. Its methods are those of Restorer that depend on it.
 type target interface {
 	permissions() []permission
+	// api is the group and version of its objects, and version what its users call it.
+	api() (groupVersion, version string)
 	checkRestored(source json.RawMessage, to Target, volumes []RestoredVolume) (Checked, error)
 	manifest(source json.RawMessage, to Target, volumes []RestoredVolume) ([]byte, error)
 	dryRun(ctx context.Context, source json.RawMessage, to Target, volumes []RestoredVolume, exists bool) error
@@ -56,6 +59,23 @@ func targetFor(c *Client, source json.RawMessage) target {
 		return generation2{c}
 	}
 	return generation1{c}
+}
+
+func (generation1) api() (groupVersion, version string) { return operator1.GroupVersion, "1.x" }
+
+func (generation2) api() (groupVersion, version string) { return operator2.GroupVersion, "2.x" }
+
+// checkInstalled rejects a Kubernetes cluster without the Operator that makes the target.
+func (c *Client) checkInstalled(ctx context.Context, of target, namespace string) error {
+	const op = "check operator"
+	api, version := of.api()
+	err := c.served(ctx, api)
+	if kubeerr.NotServed(err) {
+		return failure.New(failure.Unready, op, "namespace "+namespace,
+			"the target is a cluster of TiDB Operator %s, and this Kubernetes cluster does not serve %s", version, api).
+			WithHint("install TiDB Operator %s with its CustomResourceDefinitions, or restore elsewhere", version)
+	}
+	return failure.Annotate(err, op, "namespace "+namespace)
 }
 
 // locate returns the object that is named as the cluster and its generation; none if neither installed one has it.

@@ -381,3 +381,33 @@ func TestTarget2_Leftover_IsFoundAndDeleted(t *testing.T) {
 	require.NoError(t, r.client.DeleteLeftover(t.Context(), found))
 	r.nothing(t)
 }
+
+// The groups that come last are made when the data are resolved: what is against them is found before anything is made.
+func TestTarget2_DryRun_TriesTheGroupsThatComeLast(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	r := l.backUpCore(t)
+	l.server.Deny("create", "tidbgroups")
+	err := l.client.DryRun(t.Context(), r.source, r.to, r.volumes, false)
+	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "TiDBGroup")
+}
+
+func TestAllowed_OperatorOfTheTargetIsAbsent_IsRefused(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct{ absent, source, want string }{
+		"1.x": {"pingcap.com", `{"kind":"TidbCluster"}`, "TiDB Operator 1.x"},
+		"2.x": {"core.pingcap.com", `{"kind":"List","items":[]}`, "TiDB Operator 2.x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newServer(t)
+			require.NoError(t, l.client.Allowed(t.Context(), "tidb", json.RawMessage(row.source)))
+			l.server.ForgetGroup(row.absent)
+			err := l.client.Allowed(t.Context(), "tidb", json.RawMessage(row.source))
+			require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
+			require.ErrorContains(t, err, row.want)
+			require.Contains(t, failure.HintOf(err), "install "+row.want)
+		})
+	}
+}

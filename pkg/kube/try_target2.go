@@ -23,7 +23,7 @@ func (g generation2) dryRun(
 	if err := g.checkLeftovers(ctx, to); err != nil {
 		return err
 	}
-	all := allMade(made)
+	all := append(allMade(made), made.Late...)
 	err = parallel.Each(ctx, parallelRequests, all,
 		func(ctx context.Context, _ int, o *unstructured.Unstructured) error {
 			_, err := g.resource(o).Create(ctx, o, tried())
@@ -32,7 +32,7 @@ func (g generation2) dryRun(
 	if err != nil {
 		return err
 	}
-	for _, o := range append(all, made.Late...) {
+	for _, o := range all {
 		spec, _ := o.Object["spec"].(map[string]any)
 		if err := g.checkClasses(ctx, spec); err != nil {
 			return err
