@@ -1,17 +1,16 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/restore"
 )
@@ -29,11 +28,11 @@ func (f *targetFlags) add(cmd *cobra.Command) {
 	fl.BoolVar(&f.keepServices, "keep-service-settings", false,
 		"keep the source's node ports, host names and load balancer addresses")
 	fl.StringVar(&f.manifest, "from-manifest", "",
-		"create the cluster from the TidbCluster in this file (- for standard input) instead of the source's; "+
-			"refused if it could not open the data")
+		"create the cluster from the TidbCluster, or the Cluster and its groups, in this file (- for standard input) "+
+			"instead of the source's; refused if it could not open the data")
 	fl.StringArrayVar(&f.patches, "patch", nil,
-		"patch file for the TidbCluster, YAML or JSON: a list is a JSON Patch, anything else a merge patch; may be "+
-			"repeated")
+		"patch file for the TidbCluster, YAML or JSON: a list is a JSON Patch, anything else a merge patch, which for "+
+			"TiDB Operator 2.x has the kind and name of its object; may be repeated")
 	fl.BoolVar(&f.print, "print-manifest", false,
 		"check everything and print the cluster that would be created; change nothing")
 }
@@ -51,7 +50,7 @@ func (f *targetFlags) into(cmd *cobra.Command, opts *restore.Options) error {
 		if err != nil {
 			return err
 		}
-		if opts.Changes.Manifest, err = operator1.ReadManifest(text, f.manifest); err != nil {
+		if opts.Changes.Manifest, err = kube.ReadManifest(text, f.manifest); err != nil {
 			return err
 		}
 	}
@@ -110,11 +109,7 @@ func (d *manifestDoc) table(w io.Writer, v view) error {
 	return err
 }
 
-// MarshalJSON returns the object.
+// MarshalJSON returns the object, or a list of several.
 func (d *manifestDoc) MarshalJSON() ([]byte, error) {
-	object, err := yaml.YAMLToJSON(d.yaml)
-	if err != nil {
-		return nil, err
-	}
-	return json.RawMessage(object), nil
+	return kube.ReadManifest(d.yaml, d.of.String())
 }

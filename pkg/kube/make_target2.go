@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/kube/operator2"
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/parallel"
@@ -24,13 +26,18 @@ const createCluster2 = "create cluster"
 
 // makeTarget2 makes a target's objects.
 func makeTarget2(source json.RawMessage, to Target, volumes []RestoredVolume) (*operator2.Made, error) {
-	if to.Changes.Any() {
-		return nil, failure.New(failure.Usage, createCluster2, to.Name.String(),
-			"--from-manifest and --patch change a TidbCluster, and the backup's cluster is of TiDB Operator 2.x").
-			WithHint("leave them out, and change the cluster when it serves")
-	}
 	recorded, _ := operator2.Recorded(source)
 	target := operator2.Target{Name: to.Name, Run: to.Run}
+	if m := to.Changes.Manifest; m != nil {
+		own, ok := operator2.Recorded(m)
+		if !ok {
+			return nil, failure.New(failure.Usage, createCluster2, to.Name.String(),
+				"the manifest has a TidbCluster, and the backup's cluster is of TiDB Operator 2.x").
+				WithHint("use a file with a Cluster and its groups, such as one written by --print-manifest")
+		}
+		target.Changes.Manifest = own
+	}
+	target.Changes.Patches = to.Changes.Patches
 	index := map[string]int{}
 	for _, v := range volumes {
 		var claim corev1.PersistentVolumeClaim
@@ -51,7 +58,50 @@ func makeTarget2(source json.RawMessage, to Target, volumes []RestoredVolume) (*
 		}
 		target.Stores[i].Volumes[of.Volume] = operator2.TargetVolume{PV: restoredVolumeName(v), SizeGiB: v.SizeGiB}
 	}
-	return operator2.Make(recorded, target)
+	made, err := operator2.Make(recorded, target)
+	if err != nil {
+		return nil, err
+	}
+	return made, checkConfigs(made.Configs)
+}
+
+// checkConfigs rejects configurations with which TiKV could not open its data.
+func checkConfigs(configs []operator2.Config) error {
+	const op = "compare cluster"
+	for _, c := range configs {
+		was, err := operator1.DataConfig(c.Source)
+		if err != nil {
+			return failure.Wrap(err, failure.Corrupt, op, c.Group)
+		}
+		is, err := operator1.DataConfig(c.Target)
+		if err != nil {
+			return failure.Wrap(err, failure.Usage, op, c.Group)
+		}
+		if !maps.Equal(was, is) {
+			return failure.New(failure.Usage, op, c.Group,
+				"its stores could not open the data: its configuration has %v, and the backup has %v", is, was).
+				WithHint("leave where and how TiKV stores its data as it is")
+		}
+	}
+	return nil
+}
+
+// ReadManifest reads a user's objects of a cluster of either generation from a YAML or JSON text. None, or some of
+// both, is Usage.
+func ReadManifest(text []byte, file string) (json.RawMessage, error) {
+	list, err := operator2.ReadManifest(text, file)
+	if err != nil {
+		return nil, err
+	}
+	tc, err := operator1.ReadManifest(text, file)
+	switch {
+	case list == nil:
+		return tc, err
+	case err == nil:
+		return nil, failure.New(failure.Usage, "read manifest", file, "it has a TidbCluster and a Cluster").
+			WithHint("use a file with only one of them")
+	}
+	return list, nil
 }
 
 // all lists the objects of the Operator that are made, but for those that come last.

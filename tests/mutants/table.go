@@ -8,7 +8,7 @@ import (
 // All is the table, every guard of it.
 func All() []Mutant {
 	return slices.Concat(
-		holdGuards(), forwardGuards(), operator2Guards(), backupGuards(), phaseGuards(), gcGuards(), provisionedGuards(), journalGuards(), deleteGuards(), lockGuards(), brokenLockGuards(), fencedGuards(), takenOverGuards(), restoreGuards(), resolveGuards(), marksGuards(), earlyApplyGuards(), publishedGuards(), markReadingGuards(), outsideGuards(),
+		holdGuards(), forwardGuards(), operator2Guards(), changes2Guards(), backupGuards(), phaseGuards(), gcGuards(), provisionedGuards(), journalGuards(), deleteGuards(), lockGuards(), brokenLockGuards(), fencedGuards(), takenOverGuards(), restoreGuards(), resolveGuards(), marksGuards(), earlyApplyGuards(), publishedGuards(), markReadingGuards(), outsideGuards(),
 		recordGuards(), brGuards(), brCommandGuards(), robustGuards(), foundGuards(), doctorGuards(), reportingGuards(), reportGuards(), callGuards(), packageGuards(), kubeGuards(), identityGuards(), aheadGuards(), rebuildGuards(), settingsGuards(), archiveGuards(), fromArchiveGuards(), archivingGuards(), measuringGuards(), freeGuards(), directGuards(), copyGuards(), adoptGuards(), drillGuards(), drillRunGuards(),
 	)
 }

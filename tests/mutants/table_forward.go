@@ -107,3 +107,19 @@ func operator2Guards() []Mutant {
 			"TestBackup_WhatWouldFailLater_IsRefused"),
 	}
 }
+
+// changes2Guards are those of a user's changes to a target of TiDB Operator 2.x.
+func changes2Guards() []Mutant {
+	return []Mutant{
+		in("pkg/kube/operator2/changes.go", "a target's stores cannot open their volumes, as the user mounts others", foundEarly,
+			"got, want := mountsOf(is), mountsOf(was); got != want {", "got, want := mountsOf(is), mountsOf(was); got != got {",
+			"TestMake_ChangesThatDoNotFit_AreRefused"),
+		in("pkg/kube/operator2/changes.go", "a patch of an object that a target does not have is ignored", askedIsDone,
+			"if !c.met[p.of] {", "if !c.met[p.of] && false {", "TestMake_ChangesThatDoNotFit_AreRefused"),
+		in("pkg/kube/make_target2.go", "a target's stores cannot open their data, as the user stores others", foundEarly,
+			"if !maps.Equal(was, is) {", "if !maps.Equal(was, was) {", "TestTarget2_ChangesOfAnotherKind_AreRefused"),
+		in("pkg/kube/operator2/target.go", "stores of the backup are left out, as a user's manifest has no group for them", foundEarly,
+			"case !there && (kind == tikvGroupKind || kind == pdGroupKind):", "case !there && kind == pdGroupKind:",
+			"TestMake_ChangesThatDoNotFit_AreRefused"),
+	}
+}

@@ -32,6 +32,11 @@ func checkOwn(source json.RawMessage, to Target) error {
 		return failure.Wrap(err, failure.Usage, "read manifest", to.Name.String())
 	}
 	o := &unstructured.Unstructured{Object: content}
+	if o.GetKind() == "List" {
+		return failure.New(failure.Usage, "read manifest", to.Name.String(),
+			"it has objects of TiDB Operator 2.x, and the backup's cluster is of 1.x").
+			WithHint("use a file with a TidbCluster")
+	}
 	namespace := o.GetNamespace()
 	if o.GetName() != to.Name.Name || namespace != "" && namespace != to.Name.Namespace {
 		return failure.New(failure.Usage, "read manifest", to.Name.String(), "the manifest is for TidbCluster %s/%s",
@@ -129,16 +134,21 @@ func dataFields(content map[string]any) (map[string]string, error) {
 		slices.Sort(mounts)
 		fields["spec.tikv.storageVolumes"] = strings.Join(mounts, ", ")
 	}
-	config, err := configScalars(tikv["config"])
-	if err != nil {
-		return nil, err
-	}
+	config, err := DataConfig(tikv["config"])
 	for key, value := range config {
-		if slices.Contains(formatKeys(), key) || strings.HasPrefix(key, "security.encryption") {
-			fields["spec.tikv.config "+key] = value
-		}
+		fields["spec.tikv.config "+key] = value
 	}
-	return fields, nil
+	return fields, err
+}
+
+// DataConfig returns those settings of a configuration of TiKV, TOML or an object, that decide whether it can open its
+// data, as texts by key.
+func DataConfig(config any) (map[string]string, error) {
+	all, err := configScalars(config)
+	maps.DeleteFunc(all, func(key, _ string) bool {
+		return !slices.Contains(formatKeys(), key) && !strings.HasPrefix(key, "security.encryption")
+	})
+	return all, err
 }
 
 // otherSizes lists volume sizes that differ from the restored volumes, and a number of stores other than the backup's.

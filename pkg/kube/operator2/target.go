@@ -24,6 +24,8 @@ type Target struct {
 	Name   cluster.Name
 	Run    cluster.RunID
 	Stores []TargetStore
+	// Changes are the user's; sizes and the number of stores are the restore's.
+	Changes Changes
 }
 
 // TargetStore is a store of the target, which has the volumes of one of the source's.
@@ -50,6 +52,8 @@ type Made struct {
 	Stores      []MadeStore
 	// Dropped are the source's settings that were removed, as paths in the Cluster's spec.
 	Dropped []string
+	// Configs are those of the groups of TiKV.
+	Configs []Config
 }
 
 // MadeStore is an instance of a target. Without its group as the controlling owner the Operator fails on it, and its
@@ -78,8 +82,8 @@ const (
 // Make turns the source's recorded objects into the target's. Groups are named after the target, as it may be in the
 // source's namespace; instances keep the random ends of their names. A group has one instance for each store of the
 // backup, and in its template the sizes of their volumes: the Operator would modify a volume of another size.
-// Corrupt if a recorded object is unreadable or missing, Usage if a name becomes too long or the sizes of one group
-// differ.
+// Corrupt if a recorded object is unreadable or missing, Usage if a name becomes too long, the sizes of one group
+// differ, or with the user's changes its stores could not open the volumes.
 func Make(recorded []json.RawMessage, to Target) (*Made, error) {
 	m := &maker{to: to, stores: map[string][]*unstructured.Unstructured{}}
 	if err := m.read(recorded); err != nil {
@@ -88,11 +92,19 @@ func Make(recorded []json.RawMessage, to Target) (*Made, error) {
 	if err := checkName("Cluster", to.Name.Name, maxCluster); err != nil {
 		return nil, err
 	}
-	m.makeCluster()
+	if err := m.readChanges(to.Changes); err != nil {
+		return nil, err
+	}
+	if err := m.makeCluster(); err != nil {
+		return nil, err
+	}
 	for _, from := range m.groups {
 		if err := m.makeGroup(from); err != nil {
 			return nil, err
 		}
+	}
+	if err := m.addGroups(); err != nil {
+		return nil, err
 	}
 	if len(m.made.Stores) != len(to.Stores) {
 		return nil, m.corrupt("%d of its %d stores are recorded", len(m.made.Stores), len(to.Stores))
@@ -108,10 +120,14 @@ type maker struct {
 	cluster *unstructured.Unstructured
 	groups  []*unstructured.Unstructured
 	stores  map[string][]*unstructured.Unstructured // by group
+	changes changes
 	made    Made
 }
 
-const makeCluster = "make cluster"
+const (
+	makeCluster = "make cluster"
+	clusterKind = "Cluster"
+)
 
 func (m *maker) corrupt(format string, args ...any) error {
 	return failure.New(failure.Corrupt, makeCluster, m.to.Name.String(), format, args...)
@@ -124,7 +140,7 @@ func (m *maker) read(recorded []json.RawMessage) error {
 			return failure.Wrap(err, failure.Corrupt, makeCluster, m.to.Name.String())
 		}
 		switch kind := o.GetKind(); {
-		case kind == "Cluster":
+		case kind == clusterKind:
 			m.cluster = o
 		case kind == "TiKV":
 			group := o.GetLabels()[groupLabel]
@@ -159,8 +175,14 @@ func (m *maker) object(kind, name string, spec map[string]any) *unstructured.Uns
 	return o
 }
 
-func (m *maker) makeCluster() {
-	spec := specOf(m.cluster)
+func (m *maker) makeCluster() error {
+	spec, there, err := m.changes.apply(clusterKind, m.to.Name.Name, specOf(m.cluster))
+	if err != nil {
+		return err
+	}
+	if !there {
+		return m.changes.refuse("it has no Cluster %s", m.to.Name.Name)
+	}
 	// bootstrapSQL would run on the restored data, the others would never let it come up, or are the source's own.
 	for _, field := range []string{"bootstrapSQL", "suspendAction", "customizedPDServiceName"} {
 		if _, has := spec[field]; has {
@@ -173,6 +195,12 @@ func (m *maker) makeCluster() {
 	annotations := m.made.Cluster.GetAnnotations()
 	annotations[recoveringKey] = "true"
 	m.made.Cluster.SetAnnotations(annotations)
+	return nil
+}
+
+func configOf(group map[string]any) string {
+	config, _, _ := unstructured.NestedString(group, "template", "spec", "config")
+	return config
 }
 
 func specOf(o *unstructured.Unstructured) map[string]any {
@@ -204,13 +232,21 @@ func (m *maker) makeGroup(from *unstructured.Unstructured) error {
 			name).
 			WithHint("choose a longer name for --to, which no group of the source begins with")
 	}
-	spec := specOf(from)
+	spec, there, err := m.changes.apply(kind, name, specOf(from))
+	switch {
+	case err != nil:
+		return err
+	case !there && (kind == tikvGroupKind || kind == pdGroupKind):
+		return m.changes.refuse("it has no %s %s", kind, name)
+	case !there:
+		return nil // the user's cluster has no such group
+	}
 	spec["cluster"] = map[string]any{"name": m.to.Name.Name}
 	delete(spec, "bootstrapped") // of a PDGroup: the target's PD is founded again
 	group := m.object(kind, name, spec)
 	switch kind {
 	case tikvGroupKind:
-		if err := m.makeStores(from.GetName(), group); err != nil {
+		if err := m.makeStores(from, group); err != nil {
 			return err
 		}
 		m.made.Early = append(m.made.Early, group)
@@ -222,20 +258,49 @@ func (m *maker) makeGroup(from *unstructured.Unstructured) error {
 	return nil
 }
 
+// addGroups adds the groups that only the user's manifest has, which come last.
+func (m *maker) addGroups() error {
+	for _, own := range m.changes.added() {
+		kind, name := own.GetKind(), own.GetName()
+		if kind == clusterKind || kind == tikvGroupKind || kind == pdGroupKind {
+			return m.changes.refuse("the backup has nothing for its %s %s", kind, name)
+		}
+		if err := checkName(kind, name, maxGroup); err != nil {
+			return err
+		}
+		spec, _, err := m.changes.apply(kind, name, nil)
+		if err != nil {
+			return err
+		}
+		spec["cluster"] = map[string]any{"name": m.to.Name.Name}
+		m.made.Late = append(m.made.Late, m.object(kind, name, spec))
+	}
+	return m.changes.unused()
+}
+
 // makeStores makes the instances of a group of TiKV, and has the group's template be theirs.
-func (m *maker) makeStores(source string, group *unstructured.Unstructured) error {
+func (m *maker) makeStores(source, group *unstructured.Unstructured) error {
 	type pair struct {
 		from *unstructured.Unstructured
 		to   TargetStore
 	}
 	var stores []pair
-	for _, from := range m.stores[source] {
+	for _, from := range m.stores[source.GetName()] {
 		i := slices.IndexFunc(m.to.Stores, func(s TargetStore) bool { return s.Pod == podName(from.GetName()) })
 		if i >= 0 {
 			stores = append(stores, pair{from, m.to.Stores[i]})
 		}
 	}
 	spec, _ := group.Object["spec"].(map[string]any) // object has made it
+	if err := checkData(group.GetName(), specOf(source), spec, len(stores)); err != nil {
+		return err
+	}
+	for _, s := range stores {
+		if err := checkSizes(group.GetName(), specOf(source), spec, s.to); err != nil {
+			return err
+		}
+	}
+	m.made.Configs = append(m.made.Configs, Config{group.GetName(), configOf(specOf(source)), configOf(spec)})
 	spec["replicas"] = int64(len(stores))
 	template, _, _ := unstructured.NestedMap(spec, "template", "spec")
 	for _, s := range stores {
