@@ -2,6 +2,7 @@ package tests
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,6 +65,10 @@ func TestLock_KeepsABackup_UntilItIsUnlocked(t *testing.T) {
 	}
 	require.Regexp(t, `(?m)^locked +6 of 6 snapshots, governance until `, run("describe", "first").stdout)
 
+	bucket, _, _ := strings.Cut(strings.TrimPrefix(whole, "s3://"), "/")
+	p.bed.S3.LockBucket(bucket)
+	require.Contains(t, run("lock", "first", "--until", "31d", "--dry-run").stdout, "Object Lock would keep 3 objects of the backup (GOVERNANCE) until ")
+	require.Contains(t, run("lock", "first", "--until", "31d").stdout, "Object Lock keeps 3 objects of the backup (GOVERNANCE) until ")
 	require.NotContains(t, run("describe", "first").stdout, "archive tier")
 	require.NoError(t, p.bed.EC2.ArchiveSnapshot(cluster.SnapshotID(doc.Items[0].Snapshot)))
 	require.Regexp(t, `(?m)^archive tier 1 of 6 snapshots: .* 72 hours$`, run("describe", "first").stdout)

@@ -53,6 +53,8 @@ func s3Calls() map[string][]string {
 		"s3:GetBucketVersioning":              {"s3.GetBucketVersioning"},
 		"s3:GetLifecycleConfiguration":        {"s3.GetBucketLifecycleConfiguration"},
 		"s3:GetBucketObjectLockConfiguration": {"s3.GetObjectLockConfiguration"},
+		"s3:GetObjectRetention":               {"s3.GetObjectRetention"},
+		"s3:PutObjectRetention":               {"s3.PutObjectRetention"},
 		"s3:GetBucketLocation":                {"s3.GetBucketLocation"},
 		"s3:ListAllMyBuckets":                 {"s3.ListBuckets"},
 		"s3:CreateBucket":                     {"s3.CreateBucket"},
@@ -306,6 +308,11 @@ func useS3(t *testing.T, allowed []string) error {
 		return err
 	}
 	if _, err := bucket.ObjectLock(t.Context()); err != nil {
+		return err
+	}
+	server.LockBucket(bucket.Name())
+	kept := objstore.Retention{Mode: objstore.RetainGovernance, Until: time.Now().Add(time.Hour)}
+	if _, err := bucket.Retain(t.Context(), "key", kept); err != nil {
 		return err
 	}
 	return store.Delete(t.Context(), "key")

@@ -43,7 +43,27 @@ func (d *lockSetDoc) table(w io.Writer, v view) error {
 		}
 		t.row(it.Store, it.Role, it.Snapshot, it.Action, it.Mode, until, oneLine(it.Error))
 	}
-	return t.write(w, v)
+	if err := t.write(w, v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, d.objects(v))
+	return err
+}
+
+// objects is whether the backup's objects are kept, too; "" after an unlock.
+func (d *lockSetDoc) objects(v view) string {
+	o := d.Objects
+	switch {
+	case o.Unkept != "":
+		return fmt.Sprintf("\nthe manifest can still be deleted: %s\n", oneLine(o.Unkept))
+	case len(o.Kept) == 0:
+		return ""
+	case d.DryRun:
+		return fmt.Sprintf("\nObject Lock would keep %d objects of the backup (%s) until %s\n", len(o.Kept), o.Mode,
+			v.text(o.Until))
+	}
+	return fmt.Sprintf("\nObject Lock keeps %d objects of the backup (%s) until %s\n", len(o.Kept), o.Mode,
+		v.text(o.Until))
 }
 
 // printLocks prints what became of each snapshot even if not all of them could be changed.
@@ -74,8 +94,8 @@ compliance mode cannot be removed, even by AWS, once its --cool-off is over; wit
 that is at once. Then the backup's name has to be typed, or given by --confirm.
 
 A lock is only made longer or stronger. If a snapshot cannot be locked, the others are, the
-exit code is 3, and the same command finishes the set. Nothing is deleted. S3's objects are
-not locked: see docs/locks.md.`,
+exit code is 3, and the same command finishes the set. Nothing is deleted. In a bucket with
+Object Lock the backup's manifest, marks and seal are kept until the same date.`,
 		Example: `  tisnap lock prod-20261121-100000 --storage s3://backups/prod --until 30d
 
   # can be undone for three days, and not at all after that

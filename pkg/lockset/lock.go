@@ -30,7 +30,8 @@ func (o Options) request(id cluster.SnapshotID) ebs.LockRequest {
 // stay as they are. All checks come before the first change: a snapshot that is missing, or whose lock the request
 // would make weaker or shorter, refuses the whole set. Then every snapshot is tried, whatever fails; the report is
 // complete even on an error. A Partial error names what is not locked: call it again. A backup that is deleted while
-// its snapshots are locked is a Conflict.
+// its snapshots are locked is a Conflict. In a bucket with Object Lock the manifest, the marks and the seal are kept
+// for as long, too.
 func Lock(ctx context.Context, e EBS, c catalog.Catalog, o Options) (*Report, error) {
 	m, err := c.Load(ctx, o.Backup)
 	if err != nil {
@@ -40,7 +41,11 @@ func Lock(ctx context.Context, e EBS, c catalog.Catalog, o Options) (*Report, er
 	if err != nil {
 		return nil, err
 	}
-	if err := r.plan(o); err != nil || o.DryRun {
+	if err := r.plan(o); err != nil {
+		return r, err
+	}
+	if o.DryRun {
+		r.Objects, err = retain(ctx, c.Store, m, o)
 		return r, err
 	}
 	r.each(ctx, ActionLock, func(ctx context.Context, it *Item) error {
@@ -56,7 +61,8 @@ func Lock(ctx context.Context, e EBS, c catalog.Catalog, o Options) (*Report, er
 	}
 	now, err := c.Load(ctx, o.Backup) // a deletion may have begun before the first lock
 	if err == nil && now.Run == m.Run {
-		return r, nil
+		r.Objects, err = retain(ctx, c.Store, m, o)
+		return r, err
 	}
 	return r, failure.New(failure.Conflict, "lock backup", string(m.ID),
 		"it has been deleted meanwhile, at least in part").

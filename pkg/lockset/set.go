@@ -67,6 +67,8 @@ type Report struct {
 	Items []Item `json:"items"`
 	// Final is set if what is asked for cannot be undone from its first moment on.
 	Final bool `json:"final,omitempty"`
+	// Objects are the backup's in the storage; zero after an unlock.
+	Objects Objects `json:"objects,omitzero"`
 }
 
 // Count returns the number of snapshots with the action.

@@ -1,6 +1,7 @@
 package objstore_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -44,6 +45,38 @@ func TestBucket_Refused_IsDenied(t *testing.T) {
 	} {
 		require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
 		require.Contains(t, failure.HintOf(err), "grant "+permission+" on arn:aws:s3:::"+bucket+" to")
+	}
+}
+
+// Compliance stays compliance, and is only made longer.
+func TestBucket_Retain_ComplianceStays(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, objstoretest.Config{})
+	b := bucketAt(t, server, "p")
+	s := open(t, "s3://"+bucket+"/p", objstore.Config{Region: "us-west-2", Endpoint: server.URL()})
+	_, err := s.Create(t.Context(), "a", []byte("x"))
+	require.NoError(t, err)
+	until := time.Now().Add(time.Hour).UTC()
+	_, err = b.Retain(t.Context(), "a", objstore.Retention{Mode: objstore.RetainCompliance, Until: until})
+	require.Equal(t, failure.Usage, failure.KindOf(err), "the bucket has no Object Lock: %v", err)
+	server.LockBucket(bucket)
+	latest := until
+	for _, row := range []struct {
+		mode, want string
+		more       time.Duration
+	}{
+		{objstore.RetainGovernance, objstore.RetainGovernance, time.Hour},
+		{objstore.RetainCompliance, objstore.RetainCompliance, time.Minute}, // stricter, and not shorter
+		{objstore.RetainGovernance, objstore.RetainCompliance, 2 * time.Hour},
+	} {
+		t.Run(fmt.Sprint(row), func(t *testing.T) {
+			got, err := b.Retain(t.Context(), "a", objstore.Retention{Mode: row.mode, Until: until.Add(row.more)})
+			require.NoError(t, err)
+			require.Equal(t, row.want, got.Mode)
+			require.False(t, got.Until.Before(latest), "%s before %s", got.Until, latest)
+			require.False(t, got.Until.Before(until.Add(row.more)))
+			latest = got.Until
+		})
 	}
 }
 

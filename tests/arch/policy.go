@@ -79,6 +79,9 @@ func rules() []rule {
 			condition: map[string]map[string]any{"Null": {"aws:ResourceTag/tisnap.io/archive": "false"}},
 		},
 		{sid: "KeepBackups", resource: "arn:aws:s3:::BUCKET/PREFIX/*", holds: is("s3:DeleteObject", "s3:GetObject", "s3:PutObject")},
+		{ // optional: only `tisnap lock` uses it, in a bucket with Object Lock
+			sid: "RetainWhatIsLocked", resource: "arn:aws:s3:::BUCKET/PREFIX/*", holds: is("s3:GetObjectRetention", "s3:PutObjectRetention"),
+		},
 		{sid: "ListBackups", resource: "arn:aws:s3:::BUCKET", holds: is("s3:ListBucket")},
 		{ // optional: without it `tisnap doctor` knows less
 			sid: "CheckTheBucket", resource: "arn:aws:s3:::BUCKET",

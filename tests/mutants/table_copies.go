@@ -1,10 +1,8 @@
 package mutants
 
-// copyGuards are those by which a copy is made once, and a lock is never weakened.
+// copyGuards are those by which a copy is made once.
 func copyGuards() []Mutant {
 	const once = "what a lost answer may have made is looked up, and not made twice"
-	const extendOnly = "a lock is made stronger or longer, and never the reverse"
-	const finalIsTyped = "what no one can undo is done by the backup's name alone"
 	const inTurn = "copies are begun as EC2 makes them: one of a volume, and no more than it takes"
 	return []Mutant{
 		in("pkg/copyplan/plan.go", "two copies of a volume run at a time", inTurn,
@@ -46,6 +44,20 @@ func copyGuards() []Mutant {
 		in("pkg/ebs/copies.go", "a copy does not record its original", once,
 			"	tags[TagCopiedFrom] = string(req.Snapshot)", "	delete(tags, TagCopiedFrom)",
 			"TestCopySnapshot_AnswerLost_FoundByTagAndNotRepeated"),
+		in("pkg/gc/prune.go", "prune deletes the newest copy of a volume", "what makes the next copy full stays unless a user allows it",
+			`if why := p.nextFull(e); why != "" {`, `if why := p.nextFull(e); why != "" && false {`,
+			"TestPrune_NewestCopyOfAVolume_StaysUnlessAllowed"),
+		in("pkg/gc/prune_copies.go", "a copy whose snapshots are gone counts as the newest", "what makes the next copy full stays unless a user allows it",
+			`		if broken[id] != "" {`, `		if broken[id] != "" && false {`,
+			"TestPrune_NewestCopyOfAVolume_StaysUnlessAllowed"),
+	}
+}
+
+// lockSetGuards are those by which a lock is never weakened, and keeps all of a backup.
+func lockSetGuards() []Mutant {
+	const extendOnly = "a lock is made stronger or longer, and never the reverse"
+	const finalIsTyped = "what no one can undo is done by the backup's name alone"
+	return []Mutant{
 		in("pkg/ebs/lock_snapshot.go", "a lock that lasts long enough is replaced by a shorter one", extendOnly,
 			"	case !stronger && !l.ExpiresAt.Before(until):", "	case !stronger && l.ExpiresAt.Equal(until):",
 			"TestLockSnapshot_Governance_OnlyLonger"),
@@ -56,7 +68,7 @@ func copyGuards() []Mutant {
 			`(lock.Snapshot == "" || !lock.Holds()) {`, `(lock.Snapshot == "" || lock.Holds()) {`,
 			"TestLockSnapshot_Compliance_CoolsOffThenStays"),
 		in("pkg/lockset/lock.go", "a set is locked in part, though one snapshot must not be changed", extendOnly,
-			"if err := r.plan(o); err != nil || o.DryRun {", "if err := r.plan(o); o.DryRun {\n		return r, err\n	} else if false {",
+			"if err := r.plan(o); err != nil {", "if err := r.plan(o); err != nil && o.DryRun {",
 			"TestLock_WhatItRefuses_BeforeTheFirstChange"),
 		in("pkg/lockset/lock.go", "locks that no one can remove are made without the backup's name", finalIsTyped,
 			"(o.CoolOff == 0 || it.Mode == ebs.LockCompliance)", "o.CoolOff == 0",
@@ -70,15 +82,18 @@ func copyGuards() []Mutant {
 		in("pkg/lockset/lock.go", "a backup that was deleted meanwhile is reported as locked", askedIsDone,
 			"	if err == nil && now.Run == m.Run {", "	if true || err == nil && now.Run == m.Run {",
 			"TestLock_DeletedMeanwhile_IsNoSuccess"),
+		in("pkg/lockset/lock.go", "the manifest of a locked backup is not kept", askedIsDone,
+			"		r.Objects, err = retain(ctx, c.Store, m, o)\n		return r, err\n	}\n	return r, failure.New", "		return r, nil\n	}\n	return r, failure.New",
+			"TestLock_BucketWithObjectLock_KeepsTheObjectsAsLong"),
+		in("pkg/lockset/retain.go", "what can still be unlocked keeps its objects for good", finalIsTyped,
+			"o.Mode == ebs.LockCompliance && o.CoolOff == 0", "o.Mode == ebs.LockCompliance",
+			"TestLock_BucketWithObjectLock_KeepsTheObjectsAsLong"),
+		in("pkg/objstore/retention.go", "a retention is made shorter", extendOnly,
+			"	if has.Until.After(wanted.Until) {", "	if false {",
+			"TestBucket_Retain_ComplianceStays"),
 		in("pkg/lockset/lock.go", "a part of the locks is removed where one is permanent", extendOnly,
 			"	if n > 0 {", "	if false {",
 			"TestUnlock_AllOrNone_AndAgain"),
-		in("pkg/gc/prune.go", "prune deletes the newest copy of a volume", "what makes the next copy full stays unless a user allows it",
-			`if why := p.nextFull(e); why != "" {`, `if why := p.nextFull(e); why != "" && false {`,
-			"TestPrune_NewestCopyOfAVolume_StaysUnlessAllowed"),
-		in("pkg/gc/prune_copies.go", "a copy whose snapshots are gone counts as the newest", "what makes the next copy full stays unless a user allows it",
-			`		if broken[id] != "" {`, `		if broken[id] != "" && false {`,
-			"TestPrune_NewestCopyOfAVolume_StaysUnlessAllowed"),
 	}
 }
 

@@ -61,6 +61,9 @@ func bucketOp(r *http.Request) string {
 
 // objectOp names a call on an object.
 func objectOp(r *http.Request) string {
+	if r.URL.Query().Has("retention") {
+		return map[string]string{http.MethodGet: "GetObjectRetention", http.MethodPut: "PutObjectRetention"}[r.Method]
+	}
 	if subresource(r.URL.Query()) || r.Header.Get("X-Amz-Copy-Source") != "" {
 		return ""
 	}
@@ -114,7 +117,8 @@ func statusOf(code string) int {
 	switch code {
 	case "InvalidRange":
 		return http.StatusRequestedRangeNotSatisfiable
-	case "NoSuchKey", "NoSuchBucket", "NotFound", "NoSuchLifecycleConfiguration", "ObjectLockConfigurationNotFoundError":
+	case "NoSuchKey", "NoSuchBucket", "NotFound", "NoSuchLifecycleConfiguration", "ObjectLockConfigurationNotFoundError",
+		"NoSuchObjectLockConfiguration":
 		return http.StatusNotFound
 	case "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "RequestTimeTooSkewed", "AllAccessDisabled":
 		return http.StatusForbidden

@@ -14,6 +14,7 @@ type stored struct {
 	object
 	checksumName, checksumValue string
 	contentType                 string
+	retention                   retention // of this version
 }
 
 // maxKeyBytes is S3's limit.
@@ -153,7 +154,7 @@ func (s *Server) createBucket(c *call) (func(http.ResponseWriter), *s3Error) {
 	s.mu.Unlock()
 	s.CreateBucket(c.bucket)
 	if c.r.Header.Get("X-Amz-Bucket-Object-Lock-Enabled") == "true" {
-		s.lockBucket(c.bucket)
+		s.LockBucket(c.bucket)
 	}
 	return writeStatus(http.StatusOK), nil
 }

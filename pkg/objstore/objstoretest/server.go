@@ -184,6 +184,7 @@ func (s *Server) do(c *call) (func(http.ResponseWriter), *s3Error) {
 		"ListObjectsV2": s.listObjects, "ListObjects": s.listObjects, "DeleteObjects": s.deleteObjects,
 		"GetBucketVersioning": s.getSetting, "GetBucketLifecycleConfiguration": s.getSetting, "GetObjectLockConfiguration": s.getSetting,
 		"PutBucketVersioning": s.putSetting, "PutBucketLifecycleConfiguration": s.putSetting, "PutObjectLockConfiguration": s.putSetting,
+		"GetObjectRetention": s.getRetention, "PutObjectRetention": s.putRetention,
 		"PutObject": s.putObject, "GetObject": s.getObject, "HeadObject": s.getObject, "DeleteObject": s.deleteObject,
 	}[c.op]
 	if !ok {

@@ -62,8 +62,8 @@ func (s *Server) getSetting(c *call) (func(http.ResponseWriter), *s3Error) {
 	}, nil
 }
 
-// lockBucket sets what a bucket made with Object Lock has: versions, too.
-func (s *Server) lockBucket(name string) {
+// LockBucket sets what a bucket made with Object Lock has: versions, too.
+func (s *Server) LockBucket(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.settings[name+" GetBucketVersioning"] = []byte(

@@ -47,6 +47,8 @@ func RunBuckets(t *testing.T, s Buckets) {
 		"ObjectLock_None_IsOff":                    {"object lock", false, noLock},
 		"ObjectLock_WithoutAndWithDefault_IsRead":  {"object lock", true, objectLock},
 		"ObjectLock_Versioning_ComesWithIt":        {"object lock", true, lockedIsVersioned},
+		"Retention_OnlyLongerAndStricter":          {"object lock", true, retention},
+		"Retention_NewVersion_HasNone":             {"object lock", true, retentionOfVersions},
 		"Clock_IsTheServers":                       {"", false, clock},
 		"Bucket_Missing_IsNoBucketWithoutSettings": {"", false, missingBucket},
 	} {
@@ -227,6 +229,45 @@ func objectLock(t *testing.T, b *madeBucket) {
 
 func lockedIsVersioned(t *testing.T, b *madeBucket) {
 	requireVersioning(t, b.folder(t, "p"), "Enabled")
+}
+
+func retention(t *testing.T, b *madeBucket) {
+	of, s := b.folder(t, "p"), b.server.Open(t, "s3://"+b.name+"/p")
+	create(t, s, "a", "one")
+	until := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	retain := func(mode string, until time.Time) objstore.Retention {
+		t.Helper()
+		got, err := of.Retain(t.Context(), "a", objstore.Retention{Mode: mode, Until: until})
+		require.NoError(t, err)
+		again, err := of.Retention(t.Context(), "a")
+		require.NoError(t, err)
+		require.Equal(t, again, got)
+		return got
+	}
+	none, err := of.Retention(t.Context(), "a")
+	require.NoError(t, err)
+	require.Zero(t, none)
+	require.True(t, until.Equal(retain(objstore.RetainGovernance, until).Until))
+	require.True(t, until.Equal(retain(objstore.RetainGovernance, until.Add(-time.Minute)).Until), "not shorter")
+	later := until.Add(time.Minute)
+	got := retain(objstore.RetainGovernance, later)
+	require.True(t, later.Equal(got.Until))
+	require.Equal(t, objstore.RetainGovernance, got.Mode)
+	_, err = of.Retain(t.Context(), "b", objstore.Retention{Mode: objstore.RetainGovernance, Until: later})
+	kind(t, failure.NotFound, err)
+}
+
+// Retention is of a version: what is written over it has none, and can be written.
+func retentionOfVersions(t *testing.T, b *madeBucket) {
+	of, s := b.folder(t, "p"), b.server.Open(t, "s3://"+b.name+"/p")
+	version := create(t, s, "a", "one")
+	_, err := of.Retain(t.Context(), "a", objstore.Retention{Mode: objstore.RetainGovernance, Until: time.Now().Add(time.Hour)})
+	require.NoError(t, err)
+	_, err = s.Replace(t.Context(), "a", []byte("two"), version)
+	require.NoError(t, err)
+	got, err := of.Retention(t.Context(), "a")
+	require.NoError(t, err)
+	require.Zero(t, got)
 }
 
 func clock(t *testing.T, b *madeBucket) {

@@ -1,0 +1,76 @@
+package lockset_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+)
+
+// inBucket moves the backup into a bucket, and returns it.
+func (p *place) inBucket(t *testing.T, faults *fault.Plan) (*objstoretest.Server, objstore.Bucket) {
+	t.Helper()
+	server := objstoretest.New(objstoretest.Config{Faults: faults})
+	require.NoError(t, server.Start(t.Context()))
+	t.Cleanup(func() { require.NoError(t, server.Close()) })
+	server.CreateBucket("backups")
+	store, err := objstore.Open(t.Context(), "s3://backups/prod", objstore.Config{Region: "us-west-2", Endpoint: server.URL()})
+	require.NoError(t, err)
+	m, err := p.backups.Load(t.Context(), "b")
+	require.NoError(t, err)
+	p.backups = catalog.Catalog{Store: store}
+	require.NoError(t, p.backups.PutManifest(t.Context(), m))
+	require.NoError(t, p.backups.Seal(t.Context(), m.ID, m.SealedAt, 0))
+	bucket, ok := objstore.BucketOf(store)
+	require.True(t, ok)
+	return server, bucket
+}
+
+func TestLock_BucketWithObjectLock_KeepsTheObjectsAsLong(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r, err := p.lock(t, ebs.LockGovernance, p.days(1), 0)
+	require.NoError(t, err)
+	require.Contains(t, r.Objects.Unkept, "not in S3")
+	faults := &fault.Plan{}
+	server, bucket := p.inBucket(t, faults)
+	r, err = p.lock(t, ebs.LockGovernance, p.days(2), 0)
+	require.NoError(t, err)
+	require.Contains(t, r.Objects.Unkept, "no Object Lock")
+
+	server.LockBucket("backups")
+	require.NoError(t, faults.Add(fault.Rule{Point: "s3.PutObjectRetention", Nth: 2, Code: "AccessDenied"}))
+	r, err = p.lock(t, ebs.LockGovernance, p.days(3), 0)
+	require.Equal(t, failure.Partial, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "1 of 2 objects are kept")
+	require.Contains(t, failure.HintOf(err), "s3:PutObjectRetention")
+	require.Equal(t, 3, r.Count("locked"))
+	r, err = p.lock(t, ebs.LockGovernance, p.days(3), 0)
+	require.NoError(t, err)
+	keys := []string{manifest.ManifestKey("b"), manifest.SealKey("b")}
+	require.Equal(t, keys, r.Objects.Kept)
+	for mode, cool := range map[string]time.Duration{objstore.RetainGovernance: time.Hour, objstore.RetainCompliance: 0} {
+		p := newPlace(t)
+		server, bucket := p.inBucket(t, nil)
+		server.LockBucket("backups")
+		_, err = p.lock(t, ebs.LockCompliance, p.days(4), cool)
+		require.NoError(t, err)
+		for _, key := range keys {
+			got, err := bucket.Retention(t.Context(), key)
+			require.NoError(t, err)
+			require.Equal(t, mode, got.Mode, key)
+			require.False(t, got.Until.Before(p.days(4)), key)
+		}
+	}
+	got, err := bucket.Retention(t.Context(), keys[0])
+	require.NoError(t, err)
+	require.Equal(t, objstore.RetainGovernance, got.Mode)
+}
