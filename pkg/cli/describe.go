@@ -138,7 +138,8 @@ func (d *describeDoc) readReports(ctx context.Context, store objstore.Store, mad
 		case r.Outcome != phase.Done:
 		case r.Run == made:
 			d.Report = r
-		case r.Operation == report.Copy: // of a copy that was deleted
+		case r.Operation == report.Copy, // of a copy that was deleted
+			r.Operation == report.Drill:
 		case r.Operation == report.Archive:
 			d.Archives = append(d.Archives, r)
 		case r.Operation != report.Backup: // a backup's may be of one that was deleted before its name was used again

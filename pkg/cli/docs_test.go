@@ -17,6 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/doctor"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/lockset"
+	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/tests/docs"
 )
 
@@ -88,7 +89,8 @@ func TestDocs_FieldsOfResults(t *testing.T) {
 		runsDoc{}, runDoc{}, clustersDoc{}, abortedDoc{}, startedDoc{}, deletionsDoc{}, pinDoc{}, lockSetDoc{}, lockset.Item{}, ec2Facts{}, doctorDoc{}, doctor.Check{},
 		archiveInitDoc{}, archiveListDoc{}, archiveDoc{}, archiveItem{}, archiveSummary{}, archiveVolume{},
 		volumeDoc{}, archiveVerifyDoc{}, archiveRestoreDoc{}, restoredImage{},
-		archiveSnapshotsDoc{}, restoredSnapshot{},
+		archiveSnapshotsDoc{}, restoredSnapshot{}, drillDoc{}, drillPlanDoc{}, drillListDoc{}, drillItem{}, drillCleanDoc{},
+		cleanedItem{}, report.Drilled{},
 	} {
 		of := reflect.TypeOf(document)
 		t.Run(of.Name(), func(t *testing.T) {
@@ -106,7 +108,7 @@ func TestDocs_FieldsOfResults(t *testing.T) {
 // Every environment variable of tisnap that the documents name sets a flag, or is read by what the module is tested with.
 func TestDocs_EnvironmentExists(t *testing.T) {
 	t.Parallel()
-	known := append(envNames((&app{}).root()), signKeyVariable)
+	known := append(envNames((&app{}).root()), signKeyVariable, sqlPasswordVariable)
 	allowed := map[string]string{
 		"TISNAP_FLAG_NAME": "stands for any of them",
 		"TISNAP_DRYRUN":    "docs/scripting.md shows it as a misspelling that is refused",

@@ -56,7 +56,7 @@ func checkEnv(root *cobra.Command, environ []string) error {
 			continue
 		}
 		if known == nil {
-			known = append(envNames(root), signKeyVariable)
+			known = append(envNames(root), signKeyVariable, sqlPasswordVariable)
 		}
 		if slices.Contains(known, name) {
 			continue

@@ -13,7 +13,7 @@ func TestCheckEnv_RefusesWhatSetsNoFlag(t *testing.T) {
 	t.Parallel()
 	for variable, hint := range map[string]string{
 		"TISNAP_STORAG=s3://b/p": "TISNAP_STORAGE", "TISNAP_DRYRUN=true": "TISNAP_DRY_RUN", "TISNAP_GRACE=1m": "TISNAP_GRACE_PERIOD",
-		"TISNAP_VOLUME_IOP=1": "TISNAP_VOLUME_IOPS", "TISNAP_BUCKET=b": "TISNAP_STORAGE", "TISNAP_SIGN_PASWORD=x": "TISNAP_SIGN_PASSWORD",
+		"TISNAP_VOLUME_IOP=1": "TISNAP_VOLUME_IOPS", "TISNAP_S3_BUCKET=b": "TISNAP_STORAGE", "TISNAP_SIGN_PASWORD=x": "TISNAP_SIGN_PASSWORD",
 		"TISNAP_=x": "unset it", "TISNAP_TESTING=x": "unset it",
 	} {
 		t.Run(variable, func(t *testing.T) {

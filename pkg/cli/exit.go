@@ -37,6 +37,8 @@ var exitCodes = []struct {
 	{failure.Held, 9, "the cluster is still held: act now"},
 	{failure.Corrupt, 10, "data does not match its digest, or is inconsistent"},
 	{failure.Stale, 11, "a cluster has no good backup as young as --max-age"},
+	{failure.Unproven, 12, "a drill restored the backup, and its checks did not pass"},
+	{failure.Leaked, 13, "a drill left what it made: remove it with tisnap drill clean"},
 }
 
 // errInterrupted and errTerminated are the causes of a context that a signal ended.

@@ -73,7 +73,8 @@ func youngest(points []history.Point) []history.Point {
 
 func seriesTitle(s history.Series) string {
 	preposition := "to"
-	if s.Operation == report.Backup || s.Operation == report.Archive || s.Operation == report.Copy {
+	if s.Operation == report.Backup || s.Operation == report.Archive || s.Operation == report.Copy ||
+		s.Operation == report.Drill {
 		preposition = "of"
 	}
 	plural := string(s.Operation) + "s"

@@ -116,7 +116,7 @@ you choose, and brings all stores to one consistent state at the backup ts.`,
 	cmd.AddCommand(a.exporterCommand(), a.doctorCommand())
 	cmd.AddCommand(a.backupCommand(), a.restoreCommand(), a.resolveCommand(), a.listCommand(), a.describeCommand(),
 		a.reportCommand(), a.estimateCommand(), a.versionCommand(), a.archiveCommand(), a.copyCommand(),
-		a.adoptCommand())
+		a.adoptCommand(), a.drillCommand())
 	cmd.AddCommand(a.runsCommand(), a.statusCommand(), a.logsCommand(), a.generateCommand())
 	return cmd
 }

@@ -96,6 +96,9 @@ func (a *app) abort(cmd *cobra.Command, r *runs.Run, yes bool) error {
 	case journal.Copy:
 		return failure.New(failure.Usage, "abort run", string(r.ID), "a copy is not undone by its own program").
 			WithHint("resume it with the same command, or delete what it copied: tisnap gc --older-than 0s --yes")
+	case journal.Drill:
+		return failure.New(failure.Usage, "abort run", string(r.ID), "a drill is not aborted but cleaned up").
+			WithHint("remove what it left: tisnap drill clean %s", r.ID)
 	case journal.Archive:
 		return failure.New(failure.Usage, "abort run", string(r.ID), "an archive has nothing to undo").
 			WithHint("resume it with: tisnap archive create %s --run-id %s", r.Backup, r.ID)

@@ -51,6 +51,12 @@ func addBackups(set *metrics.Set, name string, c *fleet.Cluster) {
 	}
 	set.Add("tisnap_snapshots", float64(c.Snapshots), name)
 	set.Add("tisnap_snapshots_full_size_bytes", float64(c.SizeGiB)*gib, name)
+	for _, r := range slices.Backward(c.Runs[report.Drill]) {
+		if r.Outcome == phase.Done {
+			set.AddTime("tisnap_drill_last_passed_timestamp_seconds", r.Finished, name)
+			break
+		}
+	}
 	if c.Sealed == nil {
 		return
 	}

@@ -227,6 +227,7 @@ func restores(s *fleet.State, question string) g.Node {
 		r := &s.Runs[i]
 		text := strings.ToLower(fmt.Sprintf("%s %s %s", r.Run, r.Cluster, r.Backup))
 		if r.Operation == report.Backup || r.Operation == report.Archive || r.Operation == report.Copy ||
+			r.Operation == report.Drill ||
 			!strings.Contains(text, strings.ToLower(strings.TrimSpace(question))) {
 			continue
 		}

@@ -38,11 +38,15 @@ type Cluster struct {
 
 // Operations are those whose runs are counted.
 func Operations() []report.Operation {
-	return []report.Operation{report.Backup, report.Restore, report.Resolve, report.Archive, report.Copy}
+	return []report.Operation{
+		report.Backup, report.Restore, report.Resolve, report.Archive, report.Copy, report.Drill,
+	}
 }
 
 // beside are the operations that leave all clusters alone.
-func beside() []report.Operation { return []report.Operation{report.Archive, report.Copy} }
+func beside() []report.Operation {
+	return []report.Operation{report.Archive, report.Copy, report.Drill}
+}
 
 func (c *Cluster) addBackup(e *catalog.Entry) {
 	c.States[e.State]++

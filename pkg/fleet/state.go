@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/kube/cage"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 )
@@ -47,7 +48,7 @@ func newState(now time.Time, read *history.State, locks map[cluster.Name]*Lock, 
 		s.addRun(&s.Runs[i], sources)
 	}
 	for name, lock := range locks {
-		if journal.IsUse(name) { // of a run in another storage
+		if journal.IsUse(name) || cage.Is(name.Namespace) { // of a run in another storage, or of a drill's copy
 			continue
 		}
 		if of, by, beside := journal.Beside(name); beside {

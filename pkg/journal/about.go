@@ -132,7 +132,11 @@ func (a *About) SameRequest(run cluster.RunID, other *About) error {
 		return nil
 	}
 	hint := "run the command that it was started with"
-	if a.Operation != Archive && a.Operation != Copy { // which another process only resumes
+	switch a.Operation {
+	case Archive, Copy: // which another process only resumes
+	case Drill:
+		hint += ", or remove what it left: tisnap drill clean " + string(run)
+	default:
 		hint += ", or undo it: tisnap runs abort " + string(run)
 	}
 	return failure.New(failure.Conflict, "resume run", string(run), "it is of another request: %s",

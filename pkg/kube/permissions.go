@@ -90,6 +90,17 @@ func backupPermissions() []permission {
 	return append(all, groupPermissions()...)
 }
 
+// drillPermissions lists every permission that a drill uses besides those of a restore.
+func drillPermissions() []permission {
+	return []permission{
+		{"get", "", "namespaces"}, {"list", "", "namespaces"}, {"create", "", "namespaces"},
+		{"delete", "", "namespaces"},
+		{"create", "", "resourcequotas"}, {"create", "networking.k8s.io", "networkpolicies"},
+		{"list", "discovery.k8s.io", "endpointslices"},
+		{"get", "", "pods"}, {"create", "", "pods"}, forwardPermission(),
+	}
+}
+
 // groupPermissions lists what a backup of a cluster of TiDB Operator 2.x reads besides its Cluster.
 func groupPermissions() []permission {
 	var all []permission

@@ -28,6 +28,12 @@ func TestManifest_Backup(t *testing.T) {
 	assert.ElementsMatch(t, backupPermissions(), grantedBy(t, "../../manifests/rbac-backup.yaml", "ClusterRole"))
 }
 
+// What a drill needs besides a restore is a role of its own.
+func TestManifest_Drill(t *testing.T) {
+	t.Parallel()
+	assert.ElementsMatch(t, drillPermissions(), grantedBy(t, "../../manifests/rbac-drill.yaml", "ClusterRole"))
+}
+
 // From outside the cluster, one verb more is used, in the cluster's namespace.
 func TestManifest_PortForwards(t *testing.T) {
 	t.Parallel()

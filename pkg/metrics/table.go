@@ -73,6 +73,8 @@ func storageTable() []Metric {
 			"sealed", exporter},
 		{"tisnap_backup_last_recovery_point_timestamp_seconds", byCluster, "Backup ts of the newest sealed " +
 			"backup as a time: a restore returns to it", exporter},
+		{"tisnap_drill_last_passed_timestamp_seconds", byCluster, "When the last drill of a backup of the cluster " +
+			"that passed ended", exporter},
 		{"tisnap_backup_last_size_bytes", byCluster, "Size of the volumes in the newest sealed backup", exporter},
 		{"tisnap_backup_last_data_bytes", byCluster, "Data in the snapshots of the newest sealed backup; absent if " +
 			"EC2 does not report it", exporter},

@@ -47,6 +47,7 @@ func (r *Report) printable(as func(string) string) *Report {
 		out.Changed = &c
 	}
 	out.Archived, out.Copied = r.Archived.printable(as), r.Copied.printable(as)
+	out.Drilled = r.Drilled.printable(as)
 	if r.VolumeSettings != nil {
 		v := *r.VolumeSettings
 		v.Type = as(v.Type)

@@ -156,7 +156,8 @@ func (r *Report) facts() []string {
 	if r.Changed != nil {
 		facts = append(facts, "written to: "+r.Changed.Text())
 	}
-	for _, f := range slices.Concat(r.Regions.Facts(), r.EarlyApply.Facts(), r.Archived.Facts(), r.Copied.Facts()) {
+	for _, f := range slices.Concat(r.Regions.Facts(), r.EarlyApply.Facts(), r.Archived.Facts(), r.Copied.Facts(),
+		r.Drilled.Facts()) {
 		facts = append(facts, f[0]+": "+f[1])
 	}
 	line = "run " + orAbsent(string(r.Run))

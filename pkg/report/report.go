@@ -26,6 +26,7 @@ const (
 	Resolve Operation = "resolve" // the second half of a restore, on its own
 	Archive Operation = "archive" // a backup's copy outside EBS
 	Copy    Operation = "copy"    // a backup's copy in another region, account or key
+	Drill   Operation = "drill"   // a restore that was checked and removed again
 )
 
 // Report is how long a run took, and on what. New versions add JSON fields; none is ever renamed.
@@ -47,7 +48,7 @@ type Header struct {
 	Operation Operation        `json:"operation"`
 	Run       cluster.RunID    `json:"run"`
 	Backup    cluster.BackupID `json:"backup"`
-	// Cluster is the source of a backup, an archive or a copy, and the target of a restore.
+	// Cluster is the source of a backup, an archive, a copy or a drill, and the target of a restore.
 	Cluster cluster.Name `json:"cluster"`
 	// Outcome is phase.Done or phase.Failed.
 	Outcome  phase.Outcome `json:"outcome"`
@@ -78,6 +79,8 @@ type Header struct {
 	Archived *Archived `json:"archived,omitempty"`
 	// Copied is what a copy run copied; nil for other runs, and before it was planned.
 	Copied *CopiedSet `json:"copied,omitempty"`
+	// Drilled is how a drill went; nil for other runs.
+	Drilled *Drilled `json:"drilled,omitempty"`
 	// VolumeSettings are those of the restored volumes, or of a backup's source; nil if unknown.
 	VolumeSettings *VolumeSettings `json:"volumeSettings,omitempty"`
 	// Expected is what was announced at the run's start; nil if nothing was, as for a cluster's first backup, whose

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -93,6 +94,8 @@ type Testbed struct {
 	S3    *objstoretest.Server
 	Kube  *kubetest.Server // nil with a real control plane
 	Nodes *Kubelet
+	// IgnorePolicies makes the network one that ignores network policies.
+	IgnorePolicies atomic.Bool
 	// Objects are those of Kubernetes, whoever serves them.
 	Objects *kubetest.Objects
 
@@ -159,6 +162,10 @@ func (t *Testbed) startKubernetes(ctx context.Context) error {
 		Clock: t.clock, PodStart: cfg.PodStart, Resync: cfg.Resync, Collect: cfg.Collect, Poll: 200 * time.Millisecond, Logf: cfg.Logf,
 	})
 	t.wg.Go(func() { operator.Run(ctx) })
+	if t.Kube != nil { // the real one has its own
+		t.wg.Go(func() { t.Objects.RunProbes(ctx, t.IgnorePolicies.Load) })
+		return t.Objects.AddAPIServer()
+	}
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/create"
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/copyrun"
+	"github.com/tisnap/tisnap/pkg/drill"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
@@ -50,6 +51,7 @@ func Phases(of journal.Operation) map[string]string {
 	outline := map[journal.Operation][]phase.Outline{
 		journal.Backup: backup.Outline(), journal.Restore: restored, journal.Resolve: resolved,
 		journal.Archive: create.Outline(), journal.Copy: copyrun.Outline(),
+		journal.Drill: drill.Outline(),
 	}[of]
 	phases := make(map[string]string, len(outline))
 	for _, o := range outline {

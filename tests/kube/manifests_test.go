@@ -100,7 +100,7 @@ func TestManifests_AreTakenByTheAPIServer_InARestrictedNamespace(t *testing.T) {
 	needsPlane(t)
 	s, warnings := restricted(t)
 	all := rendered(t)
-	for _, file := range []string{"rbac.yaml", "rbac-backup.yaml", "rbac-tls.yaml", "rbac-port-forward.yaml", exporter, rules} {
+	for _, file := range []string{"rbac.yaml", "rbac-backup.yaml", "rbac-drill.yaml", "rbac-tls.yaml", "rbac-port-forward.yaml", exporter, rules} {
 		all[file] = documents(t, filepath.Join("../../manifests", file))
 	}
 	account := func(o *unstructured.Unstructured) bool { return o.GetKind() == "ServiceAccount" }

@@ -3,6 +3,7 @@ package cage
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,6 +65,9 @@ func New(core *typed.Client) *Cages { return &Cages{core: core} }
 
 // Name is the namespace of a run's cage.
 func Name(run cluster.RunID) string { return prefix + runmark.Slug(string(run)) }
+
+// Is reports whether a namespace has the name of a cage.
+func Is(namespace string) bool { return strings.HasPrefix(namespace, prefix) }
 
 // Make makes the namespace, then what closes it: nothing else may be put there before it returns. A namespace of that
 // name that another run made, or anyone else, is a Conflict and stays as it is; the run's own is completed.

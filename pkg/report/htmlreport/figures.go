@@ -29,7 +29,8 @@ func facts(r *report.Report) g.Node {
 	if r.Changed != nil {
 		add("written to", r.Changed.Text())
 	}
-	for _, f := range slices.Concat(r.Regions.Facts(), r.EarlyApply.Facts(), r.Archived.Facts(), r.Copied.Facts()) {
+	for _, f := range slices.Concat(r.Regions.Facts(), r.EarlyApply.Facts(), r.Archived.Facts(), r.Copied.Facts(),
+		r.Drilled.Facts()) {
 		add(f[0], f[1])
 	}
 	return h.Dl(h.Class("facts"), out)

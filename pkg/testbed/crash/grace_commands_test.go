@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -15,7 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/kube/cage"
 	"github.com/tisnap/tisnap/pkg/pd"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
@@ -47,7 +51,7 @@ func changesNothing() map[string]string {
 		"exporter":        "it reads the storage and serves what it has read",
 		"estimate backup": reads, "estimate restore": reads,
 		"describe": reads, "hold status": reads, "list": reads, "logs": reads, "report": "it reads, and writes its page as the last thing",
-		"runs describe": reads, "runs list": reads, "status": reads,
+		"drill list": reads, "drill report": reads, "runs describe": reads, "runs list": reads, "status": reads,
 	}
 }
 
@@ -114,6 +118,52 @@ func ofCopy(ctx context.Context, w *world) ([]string, error) {
 		return nil, err
 	}
 	return []string{"copy", s.name, "--to-storage", fmt.Sprintf("s3://%s/copies-%d", testbed.Bucket, s.n), "--to-region", testbed.AwayRegion}, nil
+}
+
+// ofDrill drills the baseline.
+func ofDrill(ctx context.Context, w *world) ([]string, error) {
+	s := w.scene(Archive)
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
+	return []string{"drill", s.name, "--tables", "all", "--timeout", "1m"}, nil
+}
+
+// ofKilledDrill kills a drill of the baseline when its cage is half made, and removes what it left.
+func ofKilledDrill(ctx context.Context, w *world) ([]string, error) {
+	args, err := ofDrill(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.killDrill(ctx, args, "kube.create.resourcequotas", 1); err != nil {
+		return nil, err
+	}
+	return []string{"drill", "clean", killedRun, "--yes"}, nil
+}
+
+// killDrill runs a drill that is killed at the nth call of a point, and lets its locks expire.
+func (w *world) killDrill(ctx context.Context, args []string, at string, nth int64) error {
+	var calls atomic.Int64
+	w.faults.Watch(func(point string) *fault.Rule {
+		if point == at && calls.Add(1) == nth {
+			w.program.Signal(syscall.SIGKILL)
+			return &fault.Rule{Position: fault.Stall}
+		}
+		return nil
+	})
+	defer w.faults.Watch(nil)
+	code, err := w.tisnap(ctx, append(args, "--run-id", killedRun)...)
+	if err == nil && calls.Load() < nth {
+		err = fmt.Errorf("the drill was not killed: it ended with %d", code)
+	}
+	if err != nil {
+		return err
+	}
+	about := journal.About{Operation: journal.Drill, Cluster: source}
+	if err := w.expire(ctx, about.Lock()); err != nil {
+		return err
+	}
+	return w.expire(ctx, cluster.Name{Namespace: cage.Name(killedRun), Name: source.Name})
 }
 
 // ofPaused pauses a scheduler of the cluster, as a backup does that is gone since.

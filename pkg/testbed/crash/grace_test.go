@@ -53,6 +53,12 @@ func graceful() map[string]stopped {
 		"copy": {
 			args: ofCopy, at: "ec2.CopySnapshot.late", stalls: everything, code: exitTerminated, left: []string{"the same command resumes the copy"}, again: true,
 		},
+		"drill": {
+			args: ofDrill, at: "kube.create.networkpolicies", stalls: everything, code: exitTerminated, left: []string{"tisnap drill clean"},
+		},
+		"drill clean": {
+			args: ofKilledDrill, at: "kube.delete.namespaces", stalls: everything, code: exitTerminated, left: []string{"tisnap drill clean"},
+		},
 		"release": {args: ofPaused, at: "pd.ResumeScheduler", stalls: "pd.", code: exitHeld, left: []string{"tisnap release tidb/prod --yes again"}, again: true},
 	}
 }

@@ -1,0 +1,51 @@
+package crash
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/kube/cage"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
+)
+
+// A drill that is killed at any of its steps leaves what `drill clean` removes: all of it.
+func TestDrill_Killed_CleanLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{
+		"kube.create.namespaces", "kube.create.networkpolicies", "kube.create.pods", "ec2.CreateVolume",
+		"kube.create.tidbclusters", "kube.create.persistentvolumes", "tidb.Tables", "kube.delete.tidbclusters",
+		"ec2.DeleteVolume", "kube.delete.namespaces",
+	} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+			defer cancel()
+			path, err := shipped.Program()
+			require.NoError(t, err)
+			w, err := newWorld(ctx, t.TempDir(), &Program{Path: path}, 1)
+			require.NoError(t, err)
+			defer w.bed.Close()
+			args, err := ofDrill(ctx, w)
+			require.NoError(t, err, "%s", &w.out)
+			require.NoError(t, w.killDrill(ctx, args, at, 1), "%s", &w.out)
+			require.NoError(t, w.succeeds(ctx, "drill", "clean", "--yes"), "%s", &w.out)
+			for _, v := range w.bed.EC2.Volumes() {
+				require.Empty(t, v.Tags[ebs.TagDrill], "%+v\n%s", v, &w.out)
+			}
+			space := cage.Name(killedRun)
+			require.Nil(t, w.bed.Objects.Get("namespaces", "", space), "%s", &w.out)
+			for _, kind := range []string{"tidbclusters", "persistentvolumeclaims", "pods"} {
+				require.Empty(t, w.bed.Objects.List(kind, space), kind)
+			}
+			for _, pv := range w.bed.Objects.List("persistentvolumes", "") {
+				text, err := pv.MarshalJSON()
+				require.NoError(t, err)
+				require.NotContains(t, string(text), space)
+			}
+		})
+	}
+}

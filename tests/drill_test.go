@@ -1,0 +1,119 @@
+package tests
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/cli"
+	"github.com/tisnap/tisnap/pkg/drill"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/report"
+)
+
+// drilled is what a drill printed.
+type drilled struct {
+	Run    string
+	Passed bool
+	Report report.Report
+}
+
+// drillOf drills a backup of the books.
+func (b *books) drillOf(t *testing.T, args ...string) (ending, drilled) {
+	t.Helper()
+	checks := filepath.Join(t.TempDir(), "checks.yaml")
+	require.NoError(t, os.WriteFile(checks, []byte(`
+checks:
+- {name: balance, sql: SELECT SUM(balance) FROM bank.ledger, expect: "3980"}
+- {name: marker, sql: SELECT COUNT(*) FROM bank.ledger WHERE owner = 'second-0', expect: "1"}
+`), 0o600))
+	e := b.run(t, append([]string{
+		"drill", "--storage", tornStorage, "--sql", checks, "--canary", "SELECT MAX(at) FROM ops.heartbeat",
+		"--tables", "all", "--timeout", "1m", "--output", "json",
+	}, args...)...)
+	var out drilled
+	if e.stdout != "" {
+		require.NoError(t, json.Unmarshal([]byte(e.stdout), &out), e.stdout)
+	}
+	return e, out
+}
+
+// nothingOfDrills requires that no drill has left anything.
+func (b *books) nothingOfDrills(t *testing.T) {
+	t.Helper()
+	for _, v := range b.bed.EC2.Volumes() {
+		require.Empty(t, v.Tags[ebs.TagDrill], "%+v", v)
+	}
+	for _, kind := range []string{"namespaces", "tidbclusters", "persistentvolumeclaims", "pods", "networkpolicies"} {
+		for _, o := range b.bed.Objects.List(kind, "") {
+			require.NotContains(t, o.GetNamespace()+o.GetName(), "tisnap-drill", kind)
+		}
+	}
+	for _, o := range b.bed.Objects.List("persistentvolumes", "") {
+		text, err := o.MarshalJSON()
+		require.NoError(t, err)
+		require.NotContains(t, string(text), "tisnap-drill")
+	}
+}
+
+// A drill of a good backup passes and leaves nothing; one of a torn backup fails at its checks, and leaves nothing either.
+func TestDrill(t *testing.T) { //nolint:tparallel // the parts drill one backup, one after another
+	t.Parallel()
+	b, stores, older, newer := twice(t, 1)
+	t.Run("dry run", func(t *testing.T) {
+		e := b.refused(t, "drill", "newer", "--storage", tornStorage, "--dry-run")
+		require.Equal(t, cli.ExitDone, e.code, e.stderr)
+		require.Contains(t, e.stdout, "would restore backup newer of "+prod.String()+" into namespace tisnap-drill-")
+	})
+	t.Run("good", func(t *testing.T) {
+		e, out := b.drillOf(t, "newer")
+		require.Equal(t, cli.ExitDone, e.code, e.stderr)
+		require.True(t, out.Passed)
+		d := out.Report.Drilled
+		require.Equal(t, []drill.State{drill.Passed, drill.Passed, drill.Gone}, []drill.State{d.Restore, d.Checks, d.TearDown})
+		require.Len(t, d.Found.Checks, 5)
+		b.nothingOfDrills(t)
+		shown := b.run(t, "drill", "report", out.Run, "--storage", tornStorage)
+		require.Equal(t, cli.ExitDone, shown.code, shown.stderr)
+		require.Contains(t, shown.stdout, "5 of 5 checks passed")
+	})
+	t.Run("picked", func(t *testing.T) {
+		e, out := b.drillOf(t, "--cluster", prod.String(), "--pick", "oldest-undrilled")
+		require.Equal(t, cli.ExitCode(12), e.code, "the older one has no marker: %s", e.stderr)
+		require.Equal(t, "older", string(out.Report.Backup))
+		b.nothingOfDrills(t)
+	})
+	t.Run("torn", func(t *testing.T) {
+		b.tear(t, "newer", stores[1], older)
+		e, out := b.drillOf(t, "newer")
+		b.tear(t, "newer", stores[1], newer)
+		require.Equal(t, cli.ExitCode(12), e.code, e.stderr)
+		d := out.Report.Drilled
+		require.Equal(t, []drill.State{drill.Passed, drill.Failed, drill.Gone}, []drill.State{d.Restore, d.Checks, d.TearDown})
+		require.Contains(t, e.stderr, "data inconsistency in table: ledger, index: owner")
+		b.nothingOfDrills(t)
+	})
+	t.Run("network without policies", func(t *testing.T) {
+		b.bed.IgnorePolicies.Store(true)
+		defer b.bed.IgnorePolicies.Store(false)
+		e, out := b.drillOf(t, "newer")
+		require.Equal(t, cli.ExitCode(5), e.code, e.stderr)
+		require.Equal(t, drill.NotRun, out.Report.Drilled.Restore)
+		b.nothingOfDrills(t)
+	})
+	t.Run("list", func(t *testing.T) {
+		e := b.run(t, "drill", "list", "--storage", tornStorage)
+		require.Equal(t, cli.ExitDone, e.code, e.stderr)
+		require.Equal(t, 5, strings.Count(e.stdout, "\n"), e.stdout)
+		require.NotContains(t, e.stdout, "maybe")
+		e = b.run(t, "drill", "clean", "--storage", tornStorage, "--yes")
+		require.Equal(t, cli.ExitDone, e.code, e.stderr)
+		require.Contains(t, e.stdout, "no drill left anything")
+		e = b.run(t, "status", "--storage", tornStorage)
+		require.NotContains(t, e.stdout, "tisnap-drill-", "a cage is no cluster of anyone")
+	})
+}
