@@ -123,7 +123,7 @@ func TestGovernor_OneSnapshotIsThrottled_OthersAreNot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{latency: 20 * time.Millisecond, rates: map[cluster.SnapshotID]float64{"a": 100}}
-		rates, _ := run(t, s, 5*time.Minute, "a", "b")
+		rates, _ := run(t, s, 3*time.Minute, "a", "b")
 		require.Greater(t, rates["a"], 92.0, "with the time in which it is found")
 		require.Greater(t, rates["b"], 850.0, "the rest of the account's rate")
 		require.Less(t, float64(s.refused), 0.01*float64(s.done["a"]+s.done["b"]))
@@ -135,7 +135,7 @@ func TestGovernor_InFlight_AsTheLatencyNeeds(t *testing.T) {
 	for latency, most := range map[time.Duration]int{5 * time.Millisecond: 64, 100 * time.Millisecond: 200, time.Second: 256} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &service{latency: latency, rates: map[cluster.SnapshotID]float64{"": 10_000}}
-			rates, g := run(t, s, time.Minute, "a", "b", "c")
+			rates, g := run(t, s, 20*time.Second, "a", "b", "c")
 			require.InDelta(t, most, g.inFlight.most, 0.25*float64(most))
 			require.LessOrEqual(t, s.most, MaxInFlight)
 			if latency < time.Second {
