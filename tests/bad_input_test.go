@@ -138,6 +138,7 @@ func badVolumes(t *testing.T, p *place) {
 		{"a type that cannot carry TiKV", on("--volume-type", "st1"), 2, spec{`"st1"`, "gp3, io1, io2"}, spec{"--help"}},
 		{"an old type", on("--volume-type", "gp2"), 2, spec{`"gp2"`, "gp3, io1, io2"}, spec{"--help"}},
 		{"too small", on("--volume-size", "10"), 2, spec{"10 GiB", "100 GiB"}, spec{"at least 100 GiB"}},
+		{"unknown Operator", on("--operator", "3"), 2, spec{`"3"`}, spec{"use 1 or 2"}},
 		{"unknown zone", on("--target-az", "us-west-2z"), 2, spec{"us-west-2z", "us-west-2a"}, spec{"--target-az"}},
 	})
 }

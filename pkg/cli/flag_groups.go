@@ -29,7 +29,8 @@ func flagGroups() []flagGroup {
 		words("Snapshot", "keep-tags pending-quota pending-timeout stuck"),
 		words("Volume", `after-restore-iops after-restore-throughput after-restore-type fsr initialization-rate kms-key
 			volume-iops volume-size volume-throughput volume-type`),
-		words("Target", "account az-map from-manifest keep-service-settings patch print-manifest target-az to"),
+		words("Target",
+			"account az-map from-manifest keep-service-settings operator patch print-manifest target-az to"),
 		words("Data", "check-unchanged flashback on-tasks pd-state serial tiflash tolerate-store wait-apply"),
 		words("Retention", `keep-daily keep-hourly keep-last keep-monthly keep-tag keep-weekly keep-within
 			keep-yearly`),

@@ -20,6 +20,7 @@ type targetFlags struct {
 	manifest     string
 	patches      []string
 	keepServices bool
+	operator     string
 	print        bool
 }
 
@@ -33,6 +34,9 @@ func (f *targetFlags) add(cmd *cobra.Command) {
 	fl.StringArrayVar(&f.patches, "patch", nil,
 		"patch file for the TidbCluster, YAML or JSON: a list is a JSON Patch, anything else a merge patch, which for "+
 			"TiDB Operator 2.x has the kind and name of its object; may be repeated")
+	fl.StringVar(&f.operator, "operator", "",
+		"TiDB Operator that is to run the cluster: 1 (TidbCluster) or 2 (Cluster and groups); "+
+			"the default is the source's")
 	fl.BoolVar(&f.print, "print-manifest", false,
 		"check everything and print the cluster that would be created; change nothing")
 }
@@ -45,6 +49,12 @@ func (f *targetFlags) readsInput() bool {
 // into reads the files into the options.
 func (f *targetFlags) into(cmd *cobra.Command, opts *restore.Options) error {
 	opts.KeepServiceSettings = f.keepServices
+	opts.Operator = f.operator
+	if !slices.Contains([]string{"", "1", "2"}, f.operator) {
+		return failure.New(failure.Usage, "read flags", "--operator", "%q is no generation of TiDB Operator",
+			f.operator).
+			WithHint("use 1 or 2")
+	}
 	if f.manifest != "" {
 		text, err := readInput(cmd, f.manifest)
 		if err != nil {

@@ -2,13 +2,19 @@ package kube_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
+	"github.com/tisnap/tisnap/pkg/kube/operator2"
 )
 
 // What --print-manifest prints makes, by --from-manifest, the same cluster, which can be patched, too.
@@ -69,4 +75,49 @@ func TestReadManifest_OfBothKinds_IsUsage(t *testing.T) {
 	require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
 	_, err = kube.ReadManifest([]byte("kind: Pod\n"), "f")
 	require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
+}
+
+// A cluster of TiDB Operator 1.x is restored into 2.x, whose Operator adopts the stores as they are made.
+func TestTarget2_OfACluster1_IsAdopted(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	name := l.start(t, kubetest.ClusterOptions{Name: source("src"), TiKV: 3, TiDB: 1, RaftLogVolume: true, StorageClass: "ebs-sc"})
+	require.NoError(t, l.server.AddStorageClass("ebs-sc"))
+	read, err := l.client.Cluster(t.Context(), name)
+	require.NoError(t, err)
+	var claims []json.RawMessage
+	pods := l.awaitReady(t, name, 3)
+	for _, p := range pods {
+		for _, m := range p.Mounts {
+			claims = append(claims, m.Claim)
+		}
+	}
+	made, err := operator2.Translate(read.Object, claims)
+	require.NoError(t, err)
+	list, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": made.Objects})
+	require.NoError(t, err)
+	r := &core{lab: l, source: list, to: kube.Target{Name: source("dst"), Run: run}}
+	for i, p := range pods {
+		for j, m := range p.Mounts {
+			id := cluster.VolumeID(fmt.Sprintf("vol-restored-%d-%d", i, j))
+			l.disks.Add(id, p.Zone, true)
+			r.volumes = append(r.volumes, kube.RestoredVolume{
+				Cluster: r.to.Name, Run: run, Ordinal: p.Ordinal, Role: m.Role, MountPath: m.MountPath, Volume: id, Zone: p.Zone,
+				SizeGiB: 100, Claim: made.Claims[i*len(p.Mounts)+j], Object: m.Object,
+			})
+		}
+	}
+	require.NoError(t, l.client.Allowed(t.Context(), "tidb", r.source))
+	require.NoError(t, l.client.DryRun(t.Context(), r.source, r.to, r.volumes, false))
+	r.create(t)
+	for _, p := range r.start(t) {
+		for _, m := range p.Mounts {
+			require.Contains(t, string(m.Volume), "vol-restored-"+strconv.Itoa(p.Ordinal), "of its own store")
+			require.Equal(t, m.Role, pods[p.Ordinal].Mounts[slices.IndexFunc(pods[p.Ordinal].Mounts, func(was kube.Mount) bool {
+				return was.MountPath == m.MountPath
+			})].Role)
+		}
+	}
+	require.Empty(t, l.disks.Modified())
+	require.NoError(t, l.client.DeleteCluster(t.Context(), r.to.Name, run, false))
 }

@@ -62,9 +62,9 @@ func (t *target) check(ctx context.Context, m *manifest.Manifest) error {
 	}
 	stores := len(m.Source.Stores)
 	switch {
-	case t.opts.Changes.Any():
+	case t.opts.Changes.Any() || t.opts.Operator != "":
 		return failure.New(failure.Conflict, "check target", t.opts.Target.String(),
-			"the cluster exists, and --from-manifest and --patch are for one that the restore makes").
+			"the cluster exists, and --from-manifest, --patch and --operator are for one that the restore makes").
 			WithHint("leave them out, or choose another --to")
 	case !tc.RecoveryMode:
 		return t.refuseExisting(ctx)

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"strings"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
@@ -18,6 +19,14 @@ func (r *run) load(ctx context.Context, s *phase.Scope) error {
 		return failure.New(failure.Unready, "load backup", string(m.ID),
 			"its cluster is of TiDB Operator %s, which has no restore of volume snapshots", operator).
 			WithHint("restore it by `tisnap restore`, which makes the cluster")
+	}
+	m, lost, err := forOperator(r.opts.Operator, m)
+	if err != nil {
+		return err
+	}
+	if len(lost) > 0 {
+		r.warn(s, "not carried over into TiDB Operator 2.x, set it by --patch or when the cluster serves: "+
+			strings.Join(lost, ", "))
 	}
 	elsewhere, err := m.Elsewhere()
 	if err != nil {

@@ -53,7 +53,7 @@ func TestResolveRequest_EveryOption_IsComparedOrNeedNotBe(t *testing.T) {
 	listed := free()
 	maps.Copy(listed, map[string]string{
 		"Volume": volumes, "Zone": volumes, "Zones": volumes, "KMSKey": volumes, "Encrypt": volumes, "KeepTags": volumes, "InitializationMiB": volumes,
-		"FastRestore": volumes, "After": volumes, "KeepServiceSettings": volumes, "Changes": volumes,
+		"FastRestore": volumes, "After": volumes, "KeepServiceSettings": volumes, "Changes": volumes, "Operator": volumes,
 		"FromArchive": "the caller reads the manifest, whose id is compared",
 	})
 	require.Empty(t, journaltest.CheckRequest((*restore.Options).ResolveRequest, listed, nil))

@@ -121,5 +121,11 @@ func changes2Guards() []Mutant {
 		in("pkg/kube/operator2/target.go", "stores of the backup are left out, as a user's manifest has no group for them", foundEarly,
 			"case !there && (kind == tikvGroupKind || kind == pdGroupKind):", "case !there && kind == pdGroupKind:",
 			"TestMake_ChangesThatDoNotFit_AreRefused"),
+		in("pkg/restore/operator.go", "a cluster is restored into an Operator that does not run its version", foundEarly,
+			"case version < firstOfOperator2:", "case version < 0:", "TestForOperator_OtherThanTheSources_IsTranslatedOrRefused"),
+		in("pkg/kube/operator2/translate.go", "stores of Operator 2.x find no data, which 1.x had in a folder", foundEarly,
+			"subDir != \"\" {", "subDir == \"-\" {", "TestTranslate_WhatOperator2CouldNotOpen_IsRefused"),
+		in("pkg/kube/operator2/translate.go", "a migration loses settings without saying so", askedIsDone,
+			"	t.out.Lost = lost(t.spec)\n", "", "TestTranslate_CarriesOverWhatAClusterNeeds"),
 	}
 }
