@@ -87,6 +87,10 @@ func backupArgs(more ...string) []string {
 	return append([]string{"backup", prod.String(), "--storage", whole}, more...)
 }
 
+func drillArgs(more ...string) []string {
+	return append([]string{"drill", string(firstBackup), "--storage", whole}, more...)
+}
+
 func restoreArgs(more ...string) []string {
 	return append([]string{"restore", string(firstBackup), "--storage", whole}, more...)
 }
@@ -99,6 +103,14 @@ func badCommandLine(t *testing.T, p *place) {
 		{"no cluster", []string{"backup", "--storage", whole}, 2, []string{"CLUSTER is missing"}, []string{"tisnap backup --help"}},
 		{"two clusters", backupArgs("other"), 2, []string{`unexpected argument "other"`}, []string{"tisnap backup --help"}},
 		{"no storage", []string{"backup", prod.String()}, 2, []string{"--storage is missing"}, []string{"s3://"}},
+		{"drill of nothing", []string{"drill", "--storage", whole}, 2, []string{"give BACKUP, or --cluster"}, []string{"tisnap drill --help"}},
+		{"drill of a backup and of a cluster", drillArgs("--cluster", prod.String()), 2, []string{"give BACKUP, or --cluster"}, []string{"--help"}},
+		{"drill without checks", drillArgs("--tables", "0"), 2, []string{"no check was asked for"}, []string{"--tables, --canary or --sql"}},
+		{"drill of few tables", drillArgs("--tables", "few"), 2, []string{`--tables "few": want a number, or all`}, []string{"--help"}},
+		{"drill without time", drillArgs("--budget", "0s"), 2, []string{"want positive durations"}, []string{"--help"}},
+		{"drill that outlives its cage", drillArgs("--lifetime", "2h"), 2, []string{"its cage would expire after 2h0m0s"}, []string{"--lifetime"}},
+		{"drill that is proven by the Operator's pods", drillArgs("--outside-namespace", "tidb-admin"), 2, []string{"--outside-namespace is that of TiDB Operator"}, []string{"--help"}},
+		{"clean up without consent", []string{"drill", "clean", "--storage", whole}, 2, []string{"pass --yes"}, []string{"--help"}},
 		{"no target", restoreArgs(), 2, []string{"--to CLUSTER is missing"}, []string{"tisnap restore --help"}},
 		{"negative hold", backupArgs("--max-hold", "-1m"), 2, []string{"--max-hold -1m0s", "at least 1s"}, []string{"--help"}},
 		{"negative lease", backupArgs("--lease=-5s"), 2, []string{"--lease -5s"}, []string{"--help"}},

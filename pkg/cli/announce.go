@@ -130,7 +130,7 @@ func about(cmd *cobra.Command, err error) *report.Report {
 	if latest := cmd.Flag(latestIs); latest != nil && latest.Value.String() != "" {
 		arg = latest.Value.String()
 	}
-	archive := r.Operation == report.Archive || r.Operation == report.Copy
+	archive := r.Operation == report.Archive || r.Operation == report.Copy || r.Operation == report.Drill
 	if archive || cmd.Name() == "restore" || cmd.Name() == "delete" && cmd.Flags().NArg() == 1 {
 		r.Backup = cluster.BackupID(arg)
 	}

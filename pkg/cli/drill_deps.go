@@ -63,6 +63,7 @@ func (a *app) connectDrill(ctx context.Context, c *connections, s *session) (*dr
 	if err != nil {
 		return nil, err
 	}
+	c.withoutTLS() // the cage is what protects the copy: its parts have no certificates
 	return &drillWork{
 		Deps: drill.Deps{
 			Store: store, Kube: k, Cages: k.Cages(), EBS: e, Sink: s.progress, Log: s.log, Remains: a.remains(),

@@ -17,6 +17,13 @@ func (c *connections) clientTLS() *tls.Config {
 	return c.tls
 }
 
+// withoutTLS forgets the configuration of the files.
+func (c *connections) withoutTLS() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tls = nil
+}
+
 // secure reads the client certificate from the secrets of a cluster with TLS, unless files were given.
 func (c *connections) secure(ctx context.Context, k *kube.Client, tc *kube.TidbCluster) error {
 	if !tc.TLS || c.clientTLS() != nil {

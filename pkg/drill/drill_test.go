@@ -351,9 +351,15 @@ func TestClean_WhatIsNotItsOwn_Stays(t *testing.T) {
 		_, err := l.ec2.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}, change(key, value))
 		require.NoError(t, err)
 	}
-	_, err := drill.Clean(within(t), l.deps(), options())
+	_, err := l.kube.Cages().Make(within(t), cage.Spec{
+		Run: "another", Storage: l.storageID(t.Context()), Expires: time.Now(), Pods: 1, Claims: 1, StorageGiB: 1,
+	})
+	require.NoError(t, err)
+	_, err = drill.Clean(within(t), l.deps(), options())
 	require.NoError(t, err)
 	require.Len(t, l.volumes(), 3)
+	require.Equal(t, cage.Name("another"), l.server.List("namespaces", "")[0].GetName())
+	require.Len(t, l.server.List("namespaces", ""), 1)
 }
 
 // A persistent volume elsewhere names the volume: it is in use by someone.

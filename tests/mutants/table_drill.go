@@ -98,5 +98,14 @@ func drillRunGuards() []Mutant {
 		in("pkg/drill/options.go", "a drill that checks nothing begins", provesSomething,
 			"	case len(c.Statements)+len(c.Sums)+c.Tables == 0 && !c.AllTables:", "	case false:",
 			"TestRun_Refused_ChangesNothing"),
+		in("pkg/drill/cage.go", "the cage of another drill is torn down", ownCage,
+			"		if c.Run != r.opts.Run || c.Storage", "		if c.Storage",
+			"TestClean_WhatIsNotItsOwn_Stays"),
+		in("pkg/drill/result.go", "what is left hides that the checks did not pass", provesSomething,
+			"	case r.Checks == Failed || r.Checks == NotMade:", "	case r.Checks == NotMade:",
+			"TestRun_ChecksFailAndSomethingIsLeft"),
+		in("pkg/drill/tear_down.go", "the cage goes before what is in it, and nothing shows what is left", ownCage,
+			"		if err := r.removeTarget(ctx, s, t, uid); err != nil {", "		if err := r.removeTarget(ctx, s, t, uid); false {",
+			"TestRun_CannotBeTornDown_IsLeftAndCleanedUpLater"),
 	}
 }
