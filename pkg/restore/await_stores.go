@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -42,7 +43,7 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 	var came map[cluster.StoreID]time.Time
 	watch, first := crashWatch{r: r, asked: time.Now()}, firstRegion{r: r, asked: time.Now()}
 	err := r.target.poll(ctx, s, "wait for stores", func(ctx context.Context) (bool, error) {
-		up, err := r.pd.upStores(ctx)
+		up, at, err := r.pd.upStores(ctx)
 		if failure.Is(err, failure.Unready) { // PD is not bootstrapped: no store is up yet
 			err, up = nil, map[cluster.StoreID]time.Time{}
 		}
@@ -53,6 +54,9 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 			delete(up, id)
 		}
 		if err := r.checkForeign(ids, up); err != nil {
+			return false, err
+		}
+		if err := checkPods(r.opts.Target, r.pods(), at); err != nil {
 			return false, err
 		}
 		came = up
@@ -118,6 +122,24 @@ func (r *run) checkForeign(ids []cluster.StoreID, up map[cluster.StoreID]time.Ti
 				WithHint("keep the number of TiKV stores of %s at %d until the restore is over", r.opts.Target,
 					len(r.allStores()))
 		}
+	}
+	return nil
+}
+
+// checkPods refuses a store that is not in the pod that has its volumes: PD, which is new, may give an empty store that
+// joins the id of a store that has not come yet. An address that names no pod is not checked.
+func checkPods(target cluster.Name, pods, at map[cluster.StoreID]string) error {
+	for id, address := range at {
+		host, _, _ := strings.Cut(address, ":")
+		pod, domain, _ := strings.Cut(host, ".")
+		_, err := netip.ParseAddr(host)
+		if want := pods[id]; want == "" || want == pod || domain == "" || err == nil {
+			continue
+		}
+		return failure.New(failure.Conflict, "wait for stores", target.String(),
+			"store %s is in pod %s, and its volumes are those of pod %s: an empty store has joined", id, pod, pods[id]).
+			WithHint("keep the number of TiKV stores of %s as it is until the restore is over, and restore again",
+				target)
 	}
 	return nil
 }

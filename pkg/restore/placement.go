@@ -94,29 +94,31 @@ func (p *placement) checkStores(ctx context.Context, stores []pd.Store, elsewher
 	return nil
 }
 
-// upStores maps the TiKV stores that are up to their processes' start times.
-func (p *placement) upStores(ctx context.Context) (map[cluster.StoreID]time.Time, error) {
+// upStores maps the TiKV stores that are up to their processes' start times, and to their addresses.
+func (p *placement) upStores(
+	ctx context.Context,
+) (up map[cluster.StoreID]time.Time, at map[cluster.StoreID]string, err error) {
 	stores, err := p.Stores(ctx)
 	if err != nil {
-		return nil, failure.Annotate(err, "list stores", p.name.String())
+		return nil, nil, failure.Annotate(err, "list stores", p.name.String())
 	}
-	up := map[cluster.StoreID]time.Time{}
+	up, at = map[cluster.StoreID]time.Time{}, map[cluster.StoreID]string{}
 	var others []pd.Store
 	for _, st := range stores {
 		switch {
 		case !st.IsTiKV() || st.State == pd.StoreOffline || st.State == pd.StoreTombstone:
 		case st.State == pd.StoreUp:
-			up[st.ID] = st.StartedAt
+			up[st.ID], at[st.ID] = st.StartedAt, st.Address
 		default:
 			others = append(others, st)
 		}
 	}
 	for i, answers := range p.answering(ctx, others) {
 		if answers {
-			up[others[i].ID] = others[i].StartedAt
+			up[others[i].ID], at[others[i].ID] = others[i].StartedAt, others[i].Address
 		}
 	}
-	return up, nil
+	return up, at, nil
 }
 
 // answerTime is how long to ask a store that is not up in PD whether it serves.
