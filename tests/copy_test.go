@@ -106,3 +106,45 @@ func requireSame(t *testing.T, from, to *ebstest.Server, c copied) {
 		require.Empty(t, got.Changed(want, 1<<20))
 	}
 }
+
+// A push into another account acts there by a role that the account trusts the caller with, and in the source by one of
+// the source's account. What was shared for it is not shared any more afterwards, and the copy is used by the same role.
+func TestCopy_IntoAnotherAccount_ByRoles(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, testbed.Config{Scale: 20})
+	_, err := p.bed.CreateCluster(t.Context(), prod, 3)
+	require.NoError(t, err)
+	source, target := p.bed.EC2.AddRole("backups", ""), p.bed.Vault.AddRole("vault", "ours")
+	const vault = "s3://" + testbed.Bucket + "/vault"
+	run := func(code cli.ExitCode, args ...string) ending {
+		t.Helper()
+		e := p.run(t, args...)
+		require.Equal(t, code, e.code, "%v: %s", args, e.stderr)
+		return e
+	}
+	run(cli.ExitDone, "backup", prod.String(), "--name", string(firstBackup), "--storage", whole, "--ebs-role-arn", source)
+	push := []string{
+		"copy", string(firstBackup), "--storage", whole, "--to-storage", vault, "--to-region", testbed.AwayRegion,
+		"--role-arn", target, "--ebs-role-arn", source,
+	}
+	refused := run(7, append(push, "--external-id", "theirs")...)
+	require.Contains(t, refused.line("error: "), "assume role of "+target)
+	require.Contains(t, refused.line("error: "), "not authorized to perform: sts:AssumeRole")
+	run(2, "copy", string(firstBackup), "--storage", whole, "--to-storage", vault, "--ebs-external-id", "ours")
+	require.Empty(t, p.bed.Vault.Snapshots())
+	var pushed copied
+	require.NoError(t, json.Unmarshal([]byte(run(cli.ExitDone, append(push, "--external-id", "ours", "-o", "json")...).stdout), &pushed))
+	require.True(t, pushed.Sealed)
+	requireSame(t, p.bed.EC2, p.bed.Vault, pushed)
+	require.Empty(t, p.bed.Away.Snapshots())
+	var described struct {
+		EC2 struct{ Missing []cluster.SnapshotID }
+	}
+	there := []string{"--storage", vault, "--ebs-role-arn", target, "--ebs-external-id", "ours"}
+	require.NoError(t, json.Unmarshal([]byte(run(cli.ExitDone, append(there, "describe", string(firstBackup), "-o", "json")...).stdout), &described))
+	require.Empty(t, described.EC2.Missing)
+	require.NoError(t, json.Unmarshal([]byte(run(cli.ExitDone, "describe", string(firstBackup), "-o", "json", "--storage", vault).stdout), &described))
+	require.Len(t, described.EC2.Missing, len(pushed.Items), "the account of the credentials does not have them")
+	require.Equal(t, cli.ExitDone, p.runAway(t, append(there, "delete", string(firstBackup), "--yes", "--last", "--delete-rate", "100")...))
+	require.Empty(t, p.bed.Vault.Snapshots())
+}

@@ -17,6 +17,9 @@ type Common struct {
 	PD      []string
 	TLS     cluster.TLSFiles
 
+	// EBSRole is a role to assume for EC2, with EBSExternalID if its trust policy requires one; br has no such flags.
+	EBSRole, EBSExternalID string
+
 	LogLevel, LogFile, LogFormat string
 
 	// KeepaliveTime and KeepaliveTimeout apply to connections to stores; zero is the connection's own default, much
@@ -62,6 +65,8 @@ func (c *Common) define(f *pflag.FlagSet) {
 	f.StringVar(&s.SSEKMSKeyID, "s3.sse-kms-key-id", "", "KMS key of --s3.sse=aws:kms")
 	f.StringVar(&s.RoleARN, "s3.role-arn", "", "role to assume for S3")
 	f.StringVar(&s.ExternalID, "s3.external-id", "", "external id for that role")
+	f.StringVar(&c.EBSRole, "ebs-role-arn", "", "role to assume for EC2")
+	f.StringVar(&c.EBSExternalID, "ebs-external-id", "", "external id for that role")
 	defineOthers(f, commonOthers())
 }
 

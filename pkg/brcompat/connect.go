@@ -49,9 +49,12 @@ func (c *connections) store(ctx context.Context) (objstore.Store, error) {
 	return store, nil
 }
 
-// ebs returns EC2 in --s3.region, with the environment's credentials.
+// ebs returns EC2 in --s3.region, with the environment's credentials or by --ebs-role-arn.
 func (c *connections) ebs(ctx context.Context) (*ebs.Client, error) {
-	client, err := ebs.Open(ctx, ebs.Config{Region: c.common.S3.Region, Endpoint: c.aws, Log: c.log})
+	client, err := ebs.Open(ctx, ebs.Config{
+		Region: c.common.S3.Region, Endpoint: c.aws, RoleARN: c.common.EBSRole, ExternalID: c.common.EBSExternalID,
+		Log: c.log,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -73,6 +73,7 @@ func (c *connections) ebsDirect(
 ) (*ebsdirect.Client, error) {
 	client, err := ebsdirect.Open(ctx, ebsdirect.Config{
 		Region: region, Limits: limits, Endpoint: c.global.endpoint, Profile: c.global.profile, Log: c.log,
+		RoleARN: c.global.ebsRole, ExternalID: c.global.ebsExternalID,
 	})
 	if err != nil {
 		return nil, err

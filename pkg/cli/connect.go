@@ -112,13 +112,7 @@ func (c *connections) kube() (*kube.Client, error) {
 }
 
 func (c *connections) ebs(ctx context.Context) (*ebs.Client, error) {
-	client, err := ebs.Open(ctx,
-		ebs.Config{Region: c.global.region, Endpoint: c.global.endpoint, Profile: c.global.profile, Log: c.log})
-	if err != nil {
-		return nil, err
-	}
-	c.later(client.Close)
-	return client, nil
+	return c.ebsAt(ctx, ebs.Config{Region: c.global.region})
 }
 
 // pd connects to the addresses given by --pd, or else to those in the cluster's status.

@@ -221,13 +221,16 @@ func (c *connections) copyStores(ctx context.Context, f copyFlags, deps *copyrun
 	if f.toRegion != "" {
 		config.Region = f.toRegion
 	}
-	config.RoleARN, config.ExternalID = f.roleARN, f.externalID
+	config.RoleARN, config.ExternalID, config.RoleEndpoint = f.roleARN, f.externalID, c.global.endpoint
 	deps.To, err = c.storeAt(ctx, f.toStorage, config)
 	return err
 }
 
-// ebsAt connects to EC2 in a region, perhaps by a role.
+// ebsAt connects to EC2 in a region, by a role of its own or that of --ebs-role-arn.
 func (c *connections) ebsAt(ctx context.Context, config ebs.Config) (*ebs.Client, error) {
+	if config.RoleARN == "" {
+		config.RoleARN, config.ExternalID = c.global.ebsRole, c.global.ebsExternalID
+	}
 	config.Endpoint, config.Profile, config.Log = c.global.endpoint, c.global.profile, c.log
 	client, err := ebs.Open(ctx, config)
 	if err != nil {

@@ -41,7 +41,7 @@ func flagGroups() []flagGroup {
 		words("Announcement", "metrics-file metrics-push notify"),
 		words("TiDB cluster", "address-map ca cert key namespace pd resolve via"),
 		words("Kubernetes", "as context kubeconfig"),
-		words("AWS", "endpoint-url profile region"),
+		words("AWS", "ebs-external-id ebs-role-arn endpoint-url profile region"),
 		words("Output", "log-file log-format log-level output progress"),
 	}
 }

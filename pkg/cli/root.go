@@ -39,6 +39,7 @@ type globalFlags struct {
 	output                             string
 	progress                           ui.Mode
 	logLevel, logFormat, logFile       string
+	ebsRole, ebsExternalID             string
 	grace                              time.Duration
 	local                              bool // times in tables
 }
@@ -89,6 +90,8 @@ you choose, and brings all stores to one consistent state at the backup ts.`,
 	f.StringVar(&g.region, "region", "", "AWS region (default: the AWS SDK's chain)")
 	f.StringVar(&g.profile, "profile", "", "AWS profile")
 	f.StringVar(&g.endpoint, "endpoint-url", "", "custom endpoint URL for EC2 and S3 (default: AWS_ENDPOINT_URL)")
+	f.StringVar(&g.ebsRole, "ebs-role-arn", "", "role to assume for EC2 and EBS, in the account of the snapshots")
+	f.StringVar(&g.ebsExternalID, "ebs-external-id", "", "external id for that role")
 	f.StringVarP(&g.storage, "storage", "s", "", "where backups are kept: s3://bucket/prefix or file:///folder")
 	f.StringSliceVar(&g.pd, "pd", nil, "PD addresses (default: from the cluster's status)")
 	f.StringSliceVar(&g.resolve, "resolve", nil,
@@ -127,6 +130,9 @@ func (a *app) localFlag(cmd *cobra.Command) {
 }
 
 func (g *globalFlags) validate() error {
+	if g.ebsExternalID != "" && g.ebsRole == "" {
+		return errors.New("--ebs-external-id goes with --ebs-role-arn")
+	}
 	if g.grace < time.Second {
 		return fmt.Errorf("--grace-period %s: want at least 1s", g.grace)
 	}

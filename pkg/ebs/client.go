@@ -85,6 +85,11 @@ func Open(ctx context.Context, c Config) (*Client, error) {
 		cfg.Credentials = sdkhttp.AssumeRole(cfg, c.Endpoint, c.RoleARN, c.ExternalID)
 	}
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
+		if c.RoleARN != "" {
+			return nil, failure.New(failure.Denied, "assume role", c.RoleARN, "%w", err).
+				WithHint("let the role's trust policy name this identity, and the external id that is sent, and give " +
+					"the identity sts:AssumeRole on the role")
+		}
 		return nil, failure.New(failure.Denied, "find aws credentials", "", "%w", err).
 			WithHint("give the pod or user an IAM role, or set AWS_PROFILE")
 	}

@@ -21,6 +21,8 @@ type Config struct {
 	Region   string // as ebs.Client has it
 	Endpoint string // custom URL
 	Profile  string // of the shared configuration files
+	// RoleARN is a role to assume, with ExternalID if its trust policy requires one; empty is none.
+	RoleARN, ExternalID string
 	// Limits are those of the account; the zero value is AWS's defaults.
 	Limits Limits
 	// AnswerTimeout is how long one try waits for its answer; 0 is 30 s.
@@ -55,6 +57,9 @@ func Open(ctx context.Context, c Config) (*Client, error) {
 	if cfg.Region == "" {
 		return nil, failure.New(failure.Usage, "find aws region", "", "no region configured").
 			WithHint("set --region or AWS_REGION")
+	}
+	if c.RoleARN != "" {
+		cfg.Credentials = sdkhttp.AssumeRole(cfg, c.Endpoint, c.RoleARN, c.ExternalID)
 	}
 	if c.Endpoint != "" {
 		cfg.BaseEndpoint = aws.String(c.Endpoint)

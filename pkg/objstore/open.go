@@ -21,6 +21,8 @@ type Config struct {
 	Endpoint string // of an S3 other than AWS's, like AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL
 	// RoleARN is a role to assume for S3, with ExternalID if its trust policy requires one; empty is none.
 	RoleARN, ExternalID string
+	// RoleEndpoint is STS's custom URL; empty is AWS's. Endpoint may be of an S3 that is not AWS's.
+	RoleEndpoint string
 	// VirtualHosted puts the bucket's name into the host name of Endpoint, as some stores require.
 	VirtualHosted bool
 	// Put is how objects are written to S3; a folder ignores it.

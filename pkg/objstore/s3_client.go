@@ -43,7 +43,7 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 		loaded.HTTPClient = &http.Client{Transport: sdkhttp.Wrap(transport), CheckRedirect: sameMethodOnly}
 	}
 	if c.RoleARN != "" {
-		loaded.Credentials = sdkhttp.AssumeRole(loaded, "", c.RoleARN, c.ExternalID)
+		loaded.Credentials = sdkhttp.AssumeRole(loaded, c.RoleEndpoint, c.RoleARN, c.ExternalID)
 	}
 	client := s3.NewFromConfig(loaded, func(o *s3.Options) {
 		if c.Endpoint != "" {

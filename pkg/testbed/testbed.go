@@ -32,6 +32,9 @@ const Region = "us-west-2"
 // AwayRegion is the region of Testbed.Away.
 const AwayRegion = "eu-west-1"
 
+// VaultAccount is the account of Testbed.Vault.
+const VaultAccount = "222222222222"
+
 // namespace is that of the kubeconfig, in which clusters are.
 const namespace = "tidb"
 
@@ -91,6 +94,7 @@ type Testbed struct {
 	cfg   Config
 	EC2   *ebstest.Server
 	Away  *ebstest.Server // the same account in another region, which has no instances
+	Vault *ebstest.Server // another account in that region
 	S3    *objstoretest.Server
 	Kube  *kubetest.Server // nil with a real control plane
 	Nodes *Kubelet
@@ -99,6 +103,7 @@ type Testbed struct {
 	// Objects are those of Kubernetes, whoever serves them.
 	Objects *kubetest.Objects
 
+	world  *ebstest.World
 	clock  timescale.Clock
 	real   *kubetest.Real // nil without a real control plane
 	beside *Testbed       // whose EC2 and S3 these are, and whose PDs clusters may join; nil for the first one
@@ -124,8 +129,11 @@ func Start(ctx context.Context, cfg Config) (*Testbed, error) {
 	here := ebstest.Config{Region: Region, Clock: t.clock, Faults: cfg.Faults, Rules: cfg.Rules, Keys: cfg.Keys, Seed: uint64(cfg.Seed)} //nolint:gosec // any bits will do
 	away := here
 	away.Region = AwayRegion
-	servers := ebstest.NewWorld(here, away).Servers()
-	t.EC2, t.Away = servers[0], servers[1]
+	vault := away
+	vault.Account = VaultAccount
+	t.world = ebstest.NewWorld(here, away, vault)
+	servers := t.world.Servers()
+	t.EC2, t.Away, t.Vault = servers[0], servers[1], servers[2]
 	ebsdirecttest.New(t.EC2, ebsdirecttest.Config{Clock: t.clock, Faults: cfg.Faults})
 	t.S3 = objstoretest.New(objstoretest.Config{Faults: cfg.Faults, Points: objectPoints})
 	t.S3.CreateBucket(Bucket)
@@ -220,11 +228,7 @@ func (t *Testbed) serveAWS(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method == http.MethodPost && r.URL.Path == "/" && r.URL.RawQuery == "" {
 		start := time.Now()
-		server := t.EC2
-		if strings.Contains(r.Header.Get("Authorization"), "/"+AwayRegion+"/") { // as the call is signed
-			server = t.Away
-		}
-		server.ServeHTTP(w, r)
+		t.world.ServeHTTP(w, r)
 		if t.cfg.Observe != nil && r.Form.Get("DryRun") != "true" {
 			t.cfg.Observe(r.Form.Get("Action"), time.Since(start))
 		}

@@ -162,6 +162,14 @@ type (
 		User    string   `xml:"GetCallerIdentityResult>UserId"`
 		Account string   `xml:"GetCallerIdentityResult>Account"`
 	}
+	roleAnswer struct {
+		XMLName xml.Name  `xml:"AssumeRoleResponse"`
+		Key     string    `xml:"AssumeRoleResult>Credentials>AccessKeyId"`
+		Secret  string    `xml:"AssumeRoleResult>Credentials>SecretAccessKey"`
+		Token   string    `xml:"AssumeRoleResult>Credentials>SessionToken"`
+		Expires time.Time `xml:"AssumeRoleResult>Credentials>Expiration"`
+		ARN     string    `xml:"AssumeRoleResult>AssumedRoleUser>Arn"`
+	}
 	plainAnswer struct {
 		XMLName xml.Name
 		Return  bool `xml:"return"`

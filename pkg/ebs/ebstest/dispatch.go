@@ -47,6 +47,7 @@ var actions = map[string]action{
 	"DescribeVolumeStatus":      {run: (*Server).describeVolumeStatus},
 	"DescribeLockedSnapshots":   {run: (*Server).describeLockedSnapshots},
 	"GetCallerIdentity":         {run: (*Server).callerIdentity},
+	"AssumeRole":                {run: (*Server).assumeRole},
 
 	"DescribeSnapshotAttribute":    {run: (*Server).describeSnapshotAttribute},
 	"DescribeVolumesModifications": {run: (*Server).describeModifications},
@@ -56,7 +57,7 @@ var actions = map[string]action{
 // service is the API that an action belongs to, as IAM spells it.
 func (a action) service() string {
 	switch a.name {
-	case "GetCallerIdentity":
+	case "GetCallerIdentity", "AssumeRole":
 		return "sts"
 	case "GetServiceQuota", "ListServiceQuotas":
 		return "servicequotas"
@@ -96,7 +97,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if act.mutating && !req.flag("DryRun") {
 		s.note(strings.TrimSpace(name + " " + req.text(act.target)))
 	}
-	strike := s.cfg.Faults.At(act.service() + "." + name)
+	strike, refuse := s.cfg.Faults.At(act.service()+"."+name), refuse
+	if act.service() == "sts" {
+		refuse = refuseSTS
+	}
 	if done := s.struck(w, r, strike, refuse); done {
 		return
 	}
@@ -169,7 +173,7 @@ func (s *Server) wait(ctx context.Context, d time.Duration) error {
 // run checks bucket and permission, and does it. Dry runs are ended by the action itself, after it has
 // checked its parameters.
 func (s *Server) run(act action, req request) (any, error) {
-	if act.name == "GetCallerIdentity" { // has no bucket and needs no permission
+	if act.service() == "sts" { // has no bucket, and needs no permission that a policy of EC2 could give
 		return act.run(s, req)
 	}
 	if !s.takeToken(act, req) {

@@ -1,5 +1,5 @@
 // Package ebstest is a stand-in for Amazon EC2 and EBS, as far as tisnap needs them: a state machine that
-// speaks EC2's query protocol (and STS's GetCallerIdentity) on a loopback listener, so that aws-sdk-go-v2
+// speaks EC2's query protocol (and STS's GetCallerIdentity and AssumeRole) on a loopback listener, so that aws-sdk-go-v2
 // and the aws command talk to it by AWS_ENDPOINT_URL.
 //
 // Volumes have bytes (pkg/standin/disk). A CreateSnapshots call copies all its volumes at one instant inside
@@ -11,6 +11,6 @@
 // Several accounts and regions on one clock are a World: snapshots are shared between its accounts and copied between
 // its regions by the documented rules of what may be read, which key is needed, and how much data has to move.
 //
-// At every call the server asks its fault plan at "ec2.<Action>" or "sts.GetCallerIdentity", and at
+// At every call the server asks its fault plan at "ec2.<Action>" or "sts.<Action>", and at
 // "ec2.CopySnapshot.late" about what becomes of a copy that was accepted.
 package ebstest

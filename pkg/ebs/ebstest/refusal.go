@@ -65,3 +65,13 @@ func refuse(w http.ResponseWriter, err error) {
 	e := asRefusal(err)
 	write(w, statusOf(e.code), errorAnswer{Code: e.code, Message: e.message, RequestID: "00000000-0000-0000-0000-000000000000"})
 }
+
+// refuseSTS writes an error as STS does, which nests it otherwise than EC2.
+func refuseSTS(w http.ResponseWriter, err error) {
+	e := asRefusal(err)
+	write(w, statusOf(e.code), struct {
+		XMLName xml.Name `xml:"ErrorResponse"`
+		Code    string   `xml:"Error>Code"`
+		Message string   `xml:"Error>Message"`
+	}{Code: e.code, Message: e.message})
+}

@@ -16,11 +16,13 @@ type World struct {
 
 	mu   sync.Mutex // guards the state of all servers
 	next uint64     // of ids
+	// roles are those that may be assumed, by ARN, with their external ids.
+	roles map[string]string
 }
 
 // NewWorld makes one Server of each configuration, in their order. All have the clock of the first.
 func NewWorld(configs ...Config) *World {
-	w := &World{}
+	w := &World{roles: map[string]string{}}
 	for _, cfg := range configs {
 		cfg.Clock = configs[0].Clock
 		w.servers = append(w.servers, newServer(w, cfg))
