@@ -66,7 +66,7 @@ func (o *Operator) podClaims(spec clusterSpec, obj *corev1.Pod) (found boundClai
 func (o *Operator) ensureClaims(spec clusterSpec, pod string) {
 	for _, t := range spec.volumes {
 		name := t.claim(pod)
-		if _, exists := o.store.get(claims, spec.name.Namespace, name); exists {
+		if _, exists := o.store.peek(claims, spec.name.Namespace, name); exists {
 			continue
 		}
 		labels := spec.labels("tikv")
@@ -107,7 +107,7 @@ func (o *Operator) provision(ctx context.Context, spec clusterSpec, pod string, 
 			continue
 		}
 		pvName := "pvc-" + string(pvc.UID)
-		if _, exists := o.store.get(volumes, "", pvName); exists {
+		if _, exists := o.store.peek(volumes, "", pvName); exists {
 			continue // the binder has not come to it yet
 		}
 		zone := cluster.Zone(node.Labels[zoneLabel])

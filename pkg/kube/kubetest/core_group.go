@@ -205,7 +205,7 @@ func (o *Operator) ensureServices(k coreKind, g object) {
 		names = append(names, meta(g).GetName()+"-pd")
 	}
 	for _, name := range names {
-		if _, exists := o.store.get(services, meta(g).GetNamespace(), name); exists {
+		if _, exists := o.store.peek(services, meta(g).GetNamespace(), name); exists {
 			continue
 		}
 		o.create(services, &corev1.Service{

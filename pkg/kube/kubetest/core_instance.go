@@ -147,7 +147,7 @@ func (o *Operator) reconcileInstance(ctx context.Context, c *clusterState, cl co
 	for _, t := range spec.volumes {
 		o.reconcileClaim(ctx, cl, in, t)
 	}
-	if _, exists := o.store.get(pods, cl.name.Namespace, in.pod); !exists {
+	if _, exists := o.store.peek(pods, cl.name.Namespace, in.pod); !exists {
 		o.create(pods, o.storePod(cl, in, spec))
 	}
 	o.labelOwn(cl, in, spec)

@@ -179,14 +179,14 @@ func (o *Operator) collectDangling() {
 		kinds = append(kinds, k.instances)
 	}
 	for _, res := range kinds {
-		list, _ := o.store.list(res, "")
+		list := o.store.peekAll(res, "")
 		for _, obj := range list {
 			owner := metav1.GetControllerOf(meta(obj))
 			if owner == nil || owner.APIVersion != coreGroup+"/v1alpha1" {
 				continue
 			}
 			r, _ := resourceByKind(owner.Kind)
-			of, exists := o.store.get(r.name, meta(obj).GetNamespace(), owner.Name)
+			of, exists := o.store.peek(r.name, meta(obj).GetNamespace(), owner.Name)
 			if !exists || meta(of).GetUID() != owner.UID {
 				_, _ = o.store.remove(resourceNamed(res), meta(obj).GetNamespace(), meta(obj).GetName(), metav1.DeleteOptions{})
 			}

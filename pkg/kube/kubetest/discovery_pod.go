@@ -9,7 +9,7 @@ import (
 // makes a deleted one again as long as the TidbCluster is there.
 func (o *Operator) ensureDiscovery(spec clusterSpec) {
 	name := spec.name.Name + "-discovery-6c8d5f9b7d-x2x7q"
-	if _, exists := o.store.get(pods, spec.name.Namespace, name); !exists {
+	if _, exists := o.store.peek(pods, spec.name.Namespace, name); !exists {
 		pod := o.newPod(spec, "discovery", name, 0)
 		delete(pod.Labels, "statefulset.kubernetes.io/pod-name")
 		delete(pod.Labels, "apps.kubernetes.io/pod-index")

@@ -31,13 +31,12 @@ func (o *Operator) collectUnknown() {
 // garbage collector does so with objects whose owner is not there.
 func (o *Operator) collectPods() {
 	r, _ := resourceByKind("Pod")
-	list, _ := o.store.list(pods, "")
-	for _, obj := range list {
+	for _, obj := range o.store.peekAll(pods, "") {
 		owner := metav1.GetControllerOf(meta(obj))
 		if owner == nil || owner.Kind != "StatefulSet" {
 			continue
 		}
-		set, exists := o.store.get(statefulSets, meta(obj).GetNamespace(), owner.Name)
+		set, exists := o.store.peek(statefulSets, meta(obj).GetNamespace(), owner.Name)
 		if !exists || meta(set).GetUID() != owner.UID {
 			_, _ = o.store.remove(r, meta(obj).GetNamespace(), meta(obj).GetName(), metav1.DeleteOptions{})
 		}

@@ -19,7 +19,7 @@ func (s *Server) SetPodLog(namespace, pod, current, previous string) {
 
 // serveLog answers with text, as the kubelet does.
 func (s *Server) serveLog(w http.ResponseWriter, c call) {
-	if _, exists := s.store.get(pods, c.namespace, c.name); !exists {
+	if _, exists := s.store.peek(pods, c.namespace, c.name); !exists {
 		writeError(w, apierrors.NewNotFound(c.resource.groupResource(), c.name))
 		return
 	}

@@ -14,7 +14,7 @@ import (
 func (o *Operator) ensureStatefulSet(spec clusterSpec, component string, replicas int) {
 	name := spec.name.Name + "-" + component
 	n := int32(replicas) //nolint:gosec // a replica count is small
-	if _, exists := o.store.get(statefulSets, spec.name.Namespace, name); exists {
+	if _, exists := o.store.peek(statefulSets, spec.name.Namespace, name); exists {
 		modify(o.store, statefulSets, spec.name.Namespace, name, func(s *appsv1.StatefulSet) { s.Spec.Replicas = &n })
 		return
 	}
@@ -85,7 +85,7 @@ func (o *Operator) newPod(spec clusterSpec, component, name string, ordinal int)
 	labels["apps.kubernetes.io/pod-index"] = strconv.Itoa(ordinal)
 	set := spec.name.Name + "-" + component
 	var owners []metav1.OwnerReference
-	if s, exists := o.store.get(statefulSets, spec.name.Namespace, set); exists {
+	if s, exists := o.store.peek(statefulSets, spec.name.Namespace, set); exists {
 		owners = []metav1.OwnerReference{{
 			APIVersion: "apps/v1", Kind: "StatefulSet", Name: set, UID: meta(s).GetUID(),
 			Controller: &yes, BlockOwnerDeletion: &yes,

@@ -13,7 +13,7 @@ func (o *Operator) missingSecret(spec clusterSpec, component string) string {
 		return ""
 	}
 	name := fmt.Sprintf("%s-%s-cluster-secret", spec.secrets, component)
-	if _, exists := o.store.get("secrets", spec.name.Namespace, name); exists {
+	if _, exists := o.store.peek("secrets", spec.name.Namespace, name); exists {
 		return ""
 	}
 	return fmt.Sprintf("MountVolume.SetUp failed for volume %q : secret %q not found", component+"-tls", name)

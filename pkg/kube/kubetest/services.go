@@ -12,7 +12,7 @@ import (
 // as by the real server, until that one is gone: TiDB is not made before.
 func (o *Operator) ensureService(spec clusterSpec) error {
 	name := spec.name.Name + "-tidb"
-	if _, exists := o.store.get(services, spec.name.Namespace, name); exists {
+	if _, exists := o.store.peek(services, spec.name.Namespace, name); exists {
 		return nil
 	}
 	tc, _ := o.store.get(tidbClusters, spec.name.Namespace, spec.name.Name)

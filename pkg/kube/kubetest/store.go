@@ -2,7 +2,6 @@ package kubetest
 
 import (
 	"fmt"
-	"reflect"
 	"sort"
 	"strconv"
 	"sync"
@@ -172,7 +171,7 @@ func (s *store) update(r resource, o object, how write) (object, error) {
 	n.SetCreationTimestamp(was.GetCreationTimestamp())
 	n.SetResourceVersion(was.GetResourceVersion())
 	n.SetGeneration(was.GetGeneration())
-	if reflect.DeepEqual(old, next) {
+	if same(old, next) {
 		return clone(old), nil // as the real one: no new version
 	}
 	if err := validate(r, next, old); err != nil {
@@ -278,7 +277,7 @@ func contentChanged(r resource, a, b object) bool {
 			if field == "metadata" || (field == "status" && r.status) {
 				continue
 			}
-			if !reflect.DeepEqual(a[field], b[field]) {
+			if !same(a[field], b[field]) {
 				return true
 			}
 		}

@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
+	"slices"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,11 +28,11 @@ func validate(r resource, o, old object) error {
 	if m.GetName() == "" {
 		faults = append(faults, field.Required(at.Child("name"), "name or generateName is required"))
 	}
-	for _, msg := range validation.IsDNS1123Subdomain(m.GetName()) {
+	for _, msg := range known(m.GetName(), &subdomains, validation.IsDNS1123Subdomain) {
 		faults = append(faults, field.Invalid(at.Child("name"), m.GetName(), msg))
 	}
 	for k, v := range m.GetLabels() {
-		for _, msg := range append(validation.IsQualifiedName(k), validation.IsValidLabelValue(v)...) {
+		for _, msg := range slices.Concat(known(k, &labelKeys, validation.IsQualifiedName), known(v, &labelValues, validation.IsValidLabelValue)) {
 			faults = append(faults, field.Invalid(at.Child("labels"), k+"="+v, msg))
 		}
 	}
@@ -56,10 +57,46 @@ func validate(r resource, o, old object) error {
 	if len(faults) > 0 {
 		return apierrors.NewInvalid(r.groupKind(), m.GetName(), faults)
 	}
+	if atMost(o) <= etcdRequestLimit {
+		return nil
+	}
 	if b, err := json.Marshal(o); err != nil || len(b) > etcdRequestLimit {
 		return apierrors.NewInternalError(errors.New("etcdserver: request is too large"))
 	}
 	return nil
+}
+
+// Texts that have been found valid: the same few come again with each write, and the expressions are slow.
+var subdomains, labelKeys, labelValues sync.Map
+
+// known returns what is wrong with a text, and asks only once about one that is right.
+func known(text string, right *sync.Map, check func(string) []string) []string {
+	if _, is := right.Load(text); is {
+		return nil
+	}
+	wrong := check(text)
+	if len(wrong) == 0 {
+		right.Store(text, true)
+	}
+	return wrong
+}
+
+// atMost is a size that the JSON of a value does not exceed: a character takes six bytes if it is escaped, a number 24.
+func atMost(v any) int {
+	size := 24
+	switch v := v.(type) {
+	case string:
+		size += 6 * len(v)
+	case object:
+		for key, value := range v {
+			size += 6*len(key) + 4 + atMost(value)
+		}
+	case []any:
+		for _, value := range v {
+			size += 1 + atMost(value)
+		}
+	}
+	return size
 }
 
 func validateClaim(o, old object) field.ErrorList {
@@ -82,7 +119,7 @@ func validateClaim(o, old object) field.ErrorList {
 	if name, _, _ := unstructured.NestedString(was, "spec", "volumeName"); name == "" { // a binder may fill it in once
 		unstructured.RemoveNestedField(now, "spec", "volumeName")
 	}
-	if !reflect.DeepEqual(was["spec"], now["spec"]) {
+	if !same(was["spec"], now["spec"]) {
 		faults = append(faults, field.Forbidden(spec,
 			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"))
 	}
@@ -115,7 +152,7 @@ func validateVolume(o, old object) field.ErrorList {
 		return faults
 	}
 	was, _, _ := unstructured.NestedMap(old, "spec", "csi")
-	if now, _, _ := unstructured.NestedMap(o, "spec", "csi"); !reflect.DeepEqual(was, now) {
+	if now, _, _ := unstructured.NestedMap(o, "spec", "csi"); !same(was, now) {
 		faults = append(faults, field.Forbidden(spec.Child("persistentvolumesource"),
 			fmt.Sprintf("spec.persistentvolumesource is immutable after creation: %v", now)))
 	}
