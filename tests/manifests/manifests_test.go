@@ -78,6 +78,7 @@ func TestHelm_MakesTheObjectsOfKustomize(t *testing.T) {
 		"backup":                {"nightly": off, "backup": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"restore":               {"nightly": off, "restore": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"gc":                    {"nightly": off, "gc": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
+		"drill":                 {"nightly": off, "drill": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"overlays/port-forward": {"nightly": off, "portForward": on},
 		"overlays/irsa": {
 			"image":          map[string]any{"repository": "111122223333.dkr.ecr.us-west-2.amazonaws.com/tisnap"},
@@ -104,7 +105,7 @@ func TestRuns_LeaveTheServiceAccountAlone(t *testing.T) {
 	t.Parallel()
 	for _, folder := range Folders() {
 		_, has := kustomized(t, folder)["ServiceAccount tidb/tisnap"]
-		require.Equal(t, !slices.Contains([]string{"backup", "gc", "restore"}, folder), has, folder)
+		require.Equal(t, !slices.Contains([]string{"backup", "drill", "gc", "restore"}, folder), has, folder)
 	}
 }
 
@@ -149,7 +150,7 @@ func subjects(o any) []rbacv1.Subject {
 func TestSettings_AreOfOneFolder(t *testing.T) {
 	t.Parallel()
 	on := map[string]any{"enabled": true}
-	chart, err := Helm(map[string]any{"backup": on, "restore": on, "gc": on})
+	chart, err := Helm(map[string]any{"backup": on, "restore": on, "gc": on, "drill": on})
 	require.NoError(t, err)
 	made := map[string]Objects{"helm": chart}
 	for _, folder := range Folders() {
@@ -176,7 +177,7 @@ func TestSettings_AreOfOneFolder(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, of, 4)
+	require.Len(t, of, 5)
 }
 
 // The secrets of clients are granted by name, for clusters with TLS alone.
@@ -292,6 +293,35 @@ func TestRoles_AreThoseOfTheClusterWideOne(t *testing.T) {
 	for _, r := range outside.Rules {
 		require.Subset(t, []string{"persistentvolumes", "nodes", "storageclasses", "namespaces"}, r.Resources)
 	}
+}
+
+// A drill's namespace is made when it begins: its role is what a restore and a drill need, in all namespaces.
+func TestDrill_RoleIsThoseOfTheFiles(t *testing.T) {
+	t.Parallel()
+	grants := func(rules []rbacv1.PolicyRule) map[string]bool {
+		out := map[string]bool{}
+		for _, r := range rules {
+			for _, resource := range r.Resources {
+				for _, verb := range r.Verbs {
+					out[strings.Join([]string{verb, r.APIGroups[0], resource}, " ")] = true
+				}
+			}
+		}
+		return out
+	}
+	var rules []rbacv1.PolicyRule
+	for file, name := range map[string]string{"rbac.yaml": "tisnap", "rbac-drill.yaml": "tisnap-drill"} {
+		text, err := os.ReadFile("../../manifests/" + file)
+		require.NoError(t, err)
+		whole := Objects{}
+		require.NoError(t, whole.add(text))
+		role, ok := typed(t, whole["ClusterRole /"+name]).(*rbacv1.ClusterRole)
+		require.True(t, ok)
+		rules = append(rules, role.Rules...)
+	}
+	built, ok := typed(t, kustomized(t, "drill")["ClusterRole /tisnap-drill"]).(*rbacv1.ClusterRole)
+	require.True(t, ok)
+	require.Equal(t, grants(rules), grants(built.Rules))
 }
 
 // The role of port forwards is an option, and the same in the file, the folder and the chart.
