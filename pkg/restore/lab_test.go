@@ -55,14 +55,18 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-func newLab(t *testing.T) *lab {
+func newLab(t *testing.T, change ...func(*testbed.Config)) *lab {
 	t.Helper()
 	l := &lab{faults: &fault.Plan{}, store: objstoretest.NewMemory(nil)}
 	ctx := within(t)
 	var err error
-	l.bed, err = testbed.Start(t.Context(), testbed.Config{
+	config := testbed.Config{
 		Dir: t.TempDir(), Faults: l.faults, Scale: 10, TiKV: tikvtest.Options{RecoverCheckInterval: 200 * time.Millisecond},
-	})
+	}
+	for _, f := range change {
+		f(&config)
+	}
+	l.bed, err = testbed.Start(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(l.bed.Close)
 	l.kube, err = kube.Open(kube.Config{Kubeconfig: l.bed.Kubeconfig()})

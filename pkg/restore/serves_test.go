@@ -10,8 +10,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/restore"
+	"github.com/tisnap/tisnap/pkg/testbed"
 )
 
 // tidbShown is a Kubernetes that shows so many TiDB members as healthy, whatever they are.
@@ -24,6 +26,16 @@ func (k tidbShown) Cluster(ctx context.Context, name cluster.Name) (kube.TidbClu
 	tc, err := k.Restorer.Cluster(ctx, name)
 	tc.TiDBReady = k.ready
 	return tc, err
+}
+
+// silentTiDB is pods of which the target's TiDB never answers.
+type silentTiDB struct{ kubetest.Runtime }
+
+func (r silentTiDB) TiDBReady(name cluster.Name) int {
+	if name == target() {
+		return 0
+	}
+	return r.Runtime.TiDBReady(name)
 }
 
 // leaderless is a TiKV whose stores cannot report what they lead.
@@ -40,7 +52,11 @@ func TestRun_CancelledWhileLeadersAreElected_IsKeptOnceTiDBAnswers(t *testing.T)
 	for name, ready := range map[string]int{"no TiDB answers": 0, "one TiDB answers": 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
+			l := newLab(t, func(c *testbed.Config) {
+				if ready == 0 { // also for the call that deletes the cluster, which asks itself
+					c.Runtime = func(r kubetest.Runtime) kubetest.Runtime { return silentTiDB{r} }
+				}
+			})
 			ctx, cancel := context.WithCancel(within(t))
 			defer cancel()
 			sink := &cancelAt{step: journal.StepAwaitLeaders, cancel: cancel}
