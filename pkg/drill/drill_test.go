@@ -352,13 +352,13 @@ func TestClean_WhatIsNotItsOwn_Stays(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err := l.kube.Cages().Make(within(t), cage.Spec{
-		Run: "another", Storage: l.storageID(t.Context()), Expires: time.Now(), Pods: 1, Claims: 1, StorageGiB: 1,
+		Run: "0-another", Storage: l.storageID(t.Context()), Expires: time.Now(), Pods: 1, Claims: 1, StorageGiB: 1,
 	})
 	require.NoError(t, err)
 	_, err = drill.Clean(within(t), l.deps(), options())
 	require.NoError(t, err)
 	require.Len(t, l.volumes(), 3)
-	require.Equal(t, cage.Name("another"), l.server.List("namespaces", "")[0].GetName())
+	require.Equal(t, cage.Name("0-another"), l.server.List("namespaces", "")[0].GetName())
 	require.Len(t, l.server.List("namespaces", ""), 1)
 }
 
@@ -411,24 +411,30 @@ func TestClean_RestoreDiedAskingForVolumes_WaitsForHiddenOnes(t *testing.T) {
 	l.suspend(t, "restore")
 	to := l.last
 	l.askedForVolumes(t, to)
-	late := make(chan error, 1)
+	late, asked, deleted := make(chan error, 1), 0, false
+	tags := ebs.Tags{ebs.TagRun: string(to.Run), ebs.TagStorage: l.storageID(t.Context()), ebs.TagDrill: string(runID)}
 	l.ec2Err.Watch(func(point string) *fault.Rule {
-		if point == "ec2.DeleteVolume" {
-			select {
-			case late <- nil:
-				tags := ebs.Tags{ebs.TagRun: string(to.Run), ebs.TagStorage: l.storageID(t.Context()), ebs.TagDrill: string(runID)}
+		switch {
+		case point == "ec2.DeleteVolume":
+			deleted = true
+		case point == "ec2.DescribeVolumes" && deleted:
+			if asked++; asked == 4 {
 				go func() {
 					_, err := l.ec2.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: 2}, tags)
 					late <- err
 				}()
-			default:
 			}
 		}
 		return nil
 	})
 	_, err := drill.Clean(within(t), l.deps(), options())
 	require.NoError(t, err)
-	require.NoError(t, <-late)
+	select {
+	case err := <-late:
+		require.NoError(t, err)
+	default:
+		require.Fail(t, "it asked EC2 too few times")
+	}
 	l.requireNothing(t)
 }
 
