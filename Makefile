@@ -78,7 +78,7 @@ clean: ## remove what was built
 ##@ test
 
 .PHONY: test
-test: ## run the tests of all packages with the race detector, in random order; those of the whole program are in test-rounds
+test: ## run the tests of all packages in random order, with the race detector where goroutines are started; those of the whole program are in test-rounds
 	@[ -n "$(RACE)" ] || echo "note: there is no C compiler, so the race detector is off"
 	$(TEST) ./tests/arch ./tests/mutants/... $(SERIAL:%=./%)
 	$(RACETEST) -p=$(P) $$($(GO) list ./... | grep -vE '/tests$$|/tests/(arch|failures|mutants|operator|transcripts)|/testbed/crash$$' | \
