@@ -1,0 +1,91 @@
+package copyrun_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/copyrun"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
+)
+
+// calledOf are the actions of EC2, Service Quotas and KMS that a policy of the manifests allows.
+func calledOf(t *testing.T, file string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../manifests/" + file)
+	require.NoError(t, err)
+	var policy struct{ Statement []struct{ Action []string } }
+	require.NoError(t, json.Unmarshal(text, &policy))
+	var out []string
+	for _, s := range policy.Statement {
+		out = append(out, s.Action...)
+	}
+	slices.Sort(out)
+	return slices.DeleteFunc(slices.Compact(out), func(a string) bool {
+		return strings.HasPrefix(a, "s3:") || a == "sts:AssumeRole" // of the storage, and of what signs the calls
+	})
+}
+
+// copyUnder copies a backup between accounts that allow these actions alone: into another key, in a time that is paid
+// for, with one copy that fails late and is made again. It returns the calls that were refused, in both accounts, but for
+// dry runs.
+func copyUnder(t *testing.T, source, target []string) (refused []string, optional int, err error) {
+	t.Helper()
+	l := newLab(t, 2)
+	backup := l.backup(t)
+	require.NoError(t, l.to.faults.Add(fault.Rule{
+		Point: "ec2.CopySnapshot.late", Position: fault.Before, Code: "Given key ID is not accessible",
+	}))
+	l.from.server.AllowOnly(source...)
+	l.to.server.AllowOnly(target...)
+	o := l.options(backup, "run-1")
+	o.KMSKey, o.Within = "alias/copies", 15*time.Minute
+	result, err := copyrun.Run(t.Context(), l.deps(), o)
+	require.Equal(t, err == nil, result.Sealed)
+	for _, r := range slices.Concat(l.from.server.Refusals(), l.to.server.Refusals()) {
+		if r.Code == "UnauthorizedOperation" {
+			refused = append(refused, r.Action)
+		}
+	}
+	return refused, min(l.to.faults.Calls("servicequotas.ListServiceQuotas"), l.to.faults.Calls("kms.DescribeKey")), err
+}
+
+// The two policies of a copy allow what it calls in either account.
+func TestPolicies_OfSourceAndTarget_AreEnough(t *testing.T) {
+	t.Parallel()
+	refused, optional, err := copyUnder(t, calledOf(t, "iam-policy-copy-source.json"), calledOf(t, "iam-policy-copy-target.json"))
+	require.NoError(t, err)
+	require.Empty(t, refused)
+	require.Positive(t, optional, "both are asked")
+}
+
+// Neither allows more: without any of their actions a call is refused, or what it would find out is unknown.
+func TestPolicies_OneActionLess_IsMissed(t *testing.T) {
+	t.Parallel()
+	source, target := calledOf(t, "iam-policy-copy-source.json"), calledOf(t, "iam-policy-copy-target.json")
+	for _, of := range []string{"source", "target"} {
+		for _, action := range map[string][]string{"source": source, "target": target}[of] {
+			t.Run(of+" "+action, func(t *testing.T) {
+				t.Parallel()
+				less := func(name string, actions []string) []string {
+					if name != of {
+						return actions
+					}
+					return slices.DeleteFunc(slices.Clone(actions), func(a string) bool { return a == action })
+				}
+				refused, _, err := copyUnder(t, less("source", source), less("target", target))
+				if action == "servicequotas:ListServiceQuotas" || action == "kms:DescribeKey" {
+					require.NoError(t, err, "it is optional: the plan is then made without")
+					return
+				}
+				require.True(t, len(refused) > 0 || failure.Is(err, failure.Denied), "nothing needs it: %v", err)
+			})
+		}
+	}
+}
