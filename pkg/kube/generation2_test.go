@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"testing"
 	"time"
@@ -143,7 +144,8 @@ func TestGenerations_OneInstalled_IsFoundAndTheOtherIsNotMissed(t *testing.T) {
 				require.NoError(t, err)
 				require.Empty(t, missing)
 			}
-			require.NoError(t, l.client.Allowed(t.Context(), "tidb", nil))
+			installed := map[string]string{"pingcap.com": `{"kind":"List"}`, "core.pingcap.com": `{"kind":"TidbCluster"}`}[forgotten]
+			require.NoError(t, l.client.Allowed(t.Context(), "tidb", json.RawMessage(installed)))
 		})
 	}
 }
