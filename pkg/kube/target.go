@@ -71,9 +71,13 @@ func (c *Client) checkInstalled(ctx context.Context, of target, namespace string
 	api, version := of.api()
 	err := c.served(ctx, api)
 	if kubeerr.NotServed(err) {
+		otherwise := "restore elsewhere"
+		if api == operator1.GroupVersion {
+			otherwise = "restore into 2.x by --operator 2"
+		}
 		return failure.New(failure.Unready, op, "namespace "+namespace,
 			"the target is a cluster of TiDB Operator %s, and this Kubernetes cluster does not serve %s", version, api).
-			WithHint("install TiDB Operator %s with its CustomResourceDefinitions, or restore elsewhere", version)
+			WithHint("install TiDB Operator %s with its CustomResourceDefinitions, or %s", version, otherwise)
 	}
 	return failure.Annotate(err, op, "namespace "+namespace)
 }
