@@ -223,7 +223,7 @@ func TestReadRun_WhatItDoesNotUnderstand_IsCorrupt(t *testing.T) {
 		return phase.Record{Type: phase.RecordRun, Data: json.RawMessage(text)}
 	}
 	for name, records := range map[string][]phase.Record{
-		"empty": nil, "no head": {{Type: phase.RecordBegin}}, "garbage": {about(`[`)}, "a newer operation": {about(`{"operation":"drill"}`)},
+		"empty": nil, "no head": {{Type: phase.RecordBegin}}, "garbage": {about(`[`)}, "a newer operation": {about(`{"operation":"migrate"}`)},
 		"garbage in an intent": {about(`{"operation":"restore"}`), {Type: phase.RecordIntent, Name: journal.IntentFastRestore, Data: json.RawMessage(`7`)}},
 	} {
 		t.Run(name, func(t *testing.T) {
