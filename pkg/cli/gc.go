@@ -47,7 +47,7 @@ cluster has served. Fast snapshot restore that a dead restore left enabled is di
 objects of backups that were never sealed are removed. Whatever is kept in doubt is listed
 with the reason. What a dead restore left in Kubernetes (its cluster, claims and
 persistent volumes) is listed with its run; --cluster deletes it together with its volumes,
-unless the cluster serves or a resolve is working on it.
+unless the cluster serves or a resolve is working on it, and removes what dead drills left.
 
 The journal of each ended run is compacted into one object, and deleted --keep-runs after the
 run's end unless its backup, or anything else that it made, still exists. The report of a run
@@ -84,7 +84,7 @@ On a terminal it shows what would be deleted and asks; otherwise it needs --yes.
 	fl.Var(&f.keepReports, "keep-reports", "keep the reports of runs within this time after their backup is deleted")
 	fl.BoolVar(&f.kept, "kept", false, "also delete what failed restores with --keep-on-failure made")
 	fl.BoolVar(&f.clusters, "cluster", false,
-		"also delete what unfinished restores left in this Kubernetes cluster")
+		"also delete what unfinished restores and dead drills left in this Kubernetes cluster")
 	fl.StringVar(&f.run, "run-id", "", "only what this run left")
 	choose(cmd, fl, &f.adopt, "adopt-storage", optional(storage.Moved, storage.Copied),
 		"first give a copied storage its own identity; moved: the original is gone, copied: both stay in use")
@@ -145,18 +145,32 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 	if err := a.confirmRemoval(ctx, &f.removal, "delete what runs left?", func() (document, error) {
 		plan := o
 		plan.DryRun = true
-		report, err := gc.Collect(ctx, deps, plan)
+		report, err := a.collect(ctx, deps, plan)
 		return newGCDoc("GarbageReport", true, report), err
 	}); err != nil {
 		return err
 	}
 	defer a.removing(&f.removal)()
-	report, err := gc.Collect(ctx, deps, o)
+	report, err := a.collect(ctx, deps, o)
 	doc := newGCDoc("GarbageReport", f.dryRun, report)
 	if !o.Limited() {
 		a.toAnnounce(cmd, doc)
 	}
 	return a.printGC(doc, err)
+}
+
+// collect is gc.Collect. One that is not limited, and may delete clusters, removes what dead drills left before that.
+func (a *app) collect(ctx context.Context, deps gc.Deps, o gc.Options) (*gc.Report, error) {
+	var drills []gc.Item
+	var left error
+	if o.Clusters && !o.Limited() {
+		drills, left = a.gcDrills(ctx, o)
+	}
+	report, err := gc.Collect(ctx, deps, o)
+	if report != nil {
+		report.Items = append(drills, report.Items...)
+	}
+	return report, errors.Join(left, err)
 }
 
 // gcDeps connects to EC2 and the storage, and to Kubernetes on first use. done closes the connections.

@@ -22,6 +22,7 @@ const (
 	KindClaim       Kind = "claim"             // a PersistentVolumeClaim
 	KindPV          Kind = "persistent-volume" // goes with its claim; its EBS volume is an item of its own
 	KindJournal     Kind = "journal"           // of a run that ended long ago
+	KindDrill       Kind = "drill"             // all that a dead drill left
 	KindReport      Kind = "report"            // of a run that ended long ago, and whose backup is gone
 )
 

@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -12,14 +13,28 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
 
-// A drill that is killed at any of its steps leaves what `drill clean` removes: all of it.
+// killPoints are where a drill is killed: every second one, or all with TISNAP_TEST_EVERY_KILL.
+func killPoints() []string {
+	all := []string{
+		"kube.create.networkpolicies", "kube.create.namespaces", "ec2.CreateVolume", "kube.create.pods",
+		"kube.create.persistentvolumes", "kube.create.tidbclusters", "kube.delete.tidbclusters", "tidb.Tables",
+		"kube.delete.namespaces", "ec2.DeleteVolume",
+	}
+	if os.Getenv("TISNAP_TEST_EVERY_KILL") != "" {
+		return all
+	}
+	var some []string
+	for i := 0; i < len(all); i += 2 {
+		some = append(some, all[i])
+	}
+	return some
+}
+
+// A drill that is killed at any of its steps leaves what `drill clean` and `gc --cluster` remove: all of it.
 func TestDrill_Killed_CleanLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for _, at := range []string{
-		"kube.create.namespaces", "kube.create.networkpolicies", "kube.create.pods", "ec2.CreateVolume",
-		"kube.create.tidbclusters", "kube.create.persistentvolumes", "tidb.Tables", "kube.delete.tidbclusters",
-		"ec2.DeleteVolume", "kube.delete.namespaces",
-	} {
+	removers := [][]string{{"drill", "clean", "--yes"}, {"gc", "--cluster", "--older-than", "0s", "--yes"}}
+	for i, at := range killPoints() {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
@@ -32,7 +47,7 @@ func TestDrill_Killed_CleanLeavesNothing(t *testing.T) {
 			args, err := ofDrill(ctx, w)
 			require.NoError(t, err, "%s", &w.out)
 			require.NoError(t, w.killDrill(ctx, args, at, 1), "%s", &w.out)
-			require.NoError(t, w.succeeds(ctx, "drill", "clean", "--yes"), "%s", &w.out)
+			require.NoError(t, w.succeeds(ctx, removers[i%2]...), "%s", &w.out)
 			for _, v := range w.bed.EC2.Volumes() {
 				require.Empty(t, v.Tags[ebs.TagDrill], "%+v\n%s", v, &w.out)
 			}
