@@ -1,6 +1,7 @@
 package ebstest
 
 import (
+	"cmp"
 	"net/http"
 	"regexp"
 	"strings"
@@ -35,17 +36,15 @@ func (s *Server) assumeRole(req request) (any, error) {
 	}, nil
 }
 
-// credential matches the access key id and the region in a signature of version 4.
-var credential = regexp.MustCompile(`Credential=([^/]+)/[0-9]+/([^/]+)/`)
+// credential matches, in a signature of version 4, the account of an assumed role, if one signed, and the region.
+var credential = regexp.MustCompile(`Credential=(?:` + roleKey + `([0-9]{12})|[^/]+)/[0-9]+/([^/]+)/`)
 
 // ServeHTTP answers as the account whose role signed the request, or else the first server's, in the region that it is
 // signed for.
 func (w *World) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	to, account := w.servers[0], w.servers[0].cfg.Account
 	if signed := credential.FindStringSubmatch(r.Header.Get("Authorization")); signed != nil {
-		if of, isRole := strings.CutPrefix(signed[1], roleKey); isRole {
-			account = of
-		}
+		account = cmp.Or(signed[1], account)
 		if at := w.at(account, signed[2]); at != nil {
 			to = at
 		} else if account != to.cfg.Account {
