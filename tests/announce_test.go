@@ -127,6 +127,10 @@ func TestAnnounce_EachCommand(t *testing.T) { //nolint:tparallel // the parts fo
 		assert.Contains(t, string(text), `tisnap_gc_items{action="delete",kind="snapshot"} 0`)
 		assert.Contains(t, string(text), "tisnap_gc_success 1\n")
 		require.NoError(t, os.Remove(file))
+		for _, of := range []string{"--cluster=false", "--cluster"} {
+			e = p.run(t, "gc", "--storage", whole, "--dry-run", "-o", "json", of)
+			require.Contains(t, e.stdout, `"items": []`, of)
+		}
 		e = p.run(t, "gc", "tidb/none", "--storage", whole, "--dry-run", "--metrics-file", file)
 		require.Equal(t, cli.ExitDone, e.code, e.stderr)
 		assert.Contains(t, e.stderr, "warning: no metrics sent: they cover everything that runs left, and this gc is limited")

@@ -23,6 +23,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/cage"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/restore"
 	"github.com/tisnap/tisnap/pkg/runlock"
@@ -253,12 +254,12 @@ func (d *drillWork) pick(ctx context.Context, name cluster.Name, how string) (cl
 
 // cleanDead removes what dead drills of any cluster left. One that cannot be removed here is reported, and left.
 func (d *drillWork) cleanDead(ctx context.Context) {
-	all, err := drills(ctx, d.Store)
+	dead, err := deadDrills(ctx, d.Store)
 	if err != nil {
 		d.log.Warn("cannot find out what earlier drills left", zap.Error(err))
 	}
-	for _, r := range all {
-		if r.ID == d.opts.Run || !mayBeCleaned(&r) {
+	for _, r := range dead {
+		if r.ID == d.opts.Run {
 			continue
 		}
 		if _, err := d.clean(ctx, &r); err != nil && ctx.Err() == nil {
@@ -267,9 +268,12 @@ func (d *drillWork) cleanDead(ctx context.Context) {
 	}
 }
 
-// mayBeCleaned reports whether a drill seems to be dead, and may have left something.
-func mayBeCleaned(r *runs.Run) bool {
-	return r.History != nil && drill.MayHaveLeft(r.History) && (r.State != runs.Running || r.Silent)
+// deadDrills lists the drills that seem to be dead, and may have left something.
+func deadDrills(ctx context.Context, store objstore.Store) ([]runs.Run, error) {
+	all, err := drills(ctx, store)
+	return slices.DeleteFunc(all, func(r runs.Run) bool {
+		return r.History == nil || !drill.MayHaveLeft(r.History) || r.State == runs.Running && !r.Silent
+	}), err
 }
 
 // clean removes what a drill left.

@@ -242,6 +242,5 @@ func (d *drillWork) toClean(ctx context.Context, args []string) ([]runs.Run, err
 		}
 		return []runs.Run{*r}, nil
 	}
-	all, err := drills(ctx, d.Store)
-	return slices.DeleteFunc(all, func(r runs.Run) bool { return !mayBeCleaned(&r) }), err
+	return deadDrills(ctx, d.Store)
 }

@@ -161,13 +161,12 @@ func (a *app) gc(cmd *cobra.Command, f gcFlags) error {
 
 // collect is gc.Collect. One that is not limited, and may delete clusters, removes what dead drills left before that.
 func (a *app) collect(ctx context.Context, deps gc.Deps, o gc.Options) (*gc.Report, error) {
-	var drills []gc.Item
-	var left error
-	if o.Clusters && !o.Limited() {
-		drills, left = a.gcDrills(ctx, o)
+	if !o.Clusters || o.Limited() {
+		return gc.Collect(ctx, deps, o)
 	}
+	drills, left := a.gcDrills(ctx, deps.Store, o)
 	report, err := gc.Collect(ctx, deps, o)
-	if report != nil {
+	if report != nil && len(drills) > 0 {
 		report.Items = append(drills, report.Items...)
 	}
 	return report, errors.Join(left, err)

@@ -1,0 +1,23 @@
+package cli
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/gc"
+	"github.com/tisnap/tisnap/pkg/runs"
+)
+
+func TestDrillItemOf_YoungerThanTheLimit_IsKept(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 27, 8, 0, 0, 0, time.UTC)
+	r := &runs.Run{}
+	r.ID, r.Last = "drill-1", now.Add(-59*time.Minute)
+	it := drillItemOf(r, time.Hour, now)
+	require.Equal(t, gc.ActionKeep, it.Action)
+	require.Contains(t, it.Reason, "59m0s ago (limit 1h0m0s)")
+	r.Last = now.Add(-time.Hour)
+	require.Equal(t, gc.ActionDelete, drillItemOf(r, time.Hour, now).Action)
+}
