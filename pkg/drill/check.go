@@ -19,8 +19,13 @@ const (
 
 // check makes the checks. What they find ends the run; the removal comes after it in any case.
 func (r *run) check(ctx context.Context, s *phase.Scope) error {
-	target := r.made.targets[len(r.made.targets)-1]
 	r.result.Checks = NotMade
+	defer func() {
+		if ctx.Err() != nil && r.result.Found == nil {
+			r.result.Checks = NotRun // it is about the drill, and not about the data
+		}
+	}()
+	target := r.made.targets[len(r.made.targets)-1]
 	db, err := r.connect(ctx, target)
 	if err != nil {
 		return err
@@ -36,9 +41,6 @@ func (r *run) check(ctx context.Context, s *phase.Scope) error {
 	}
 	found, err := checks.Run(ctx, db, r.opts.Checks)
 	if err != nil {
-		if ctx.Err() != nil {
-			r.result.Checks = NotRun
-		}
 		return err
 	}
 	r.result.Found, r.result.Checks = found, stateOf(found.Outcome)

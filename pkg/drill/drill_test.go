@@ -88,22 +88,29 @@ func TestRun_RestoreFails_IsTornDown(t *testing.T) {
 
 func TestRun_Cancelled_IsTornDown(t *testing.T) {
 	t.Parallel()
-	for _, at := range []string{"restore", "check"} {
+	for _, at := range []string{"restore", "connect", "check"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
 			ctx, cancel := context.WithCancel(within(t))
-			want := [3]drill.State{drill.Interrupted, drill.NotRun, drill.Gone}
-			if at == "restore" {
+			want := [3]drill.State{drill.Passed, drill.NotRun, drill.Gone}
+			deps := l.deps()
+			switch at {
+			case "restore":
+				want[0] = drill.Interrupted
 				l.during = func(drill.Target) error {
 					cancel()
 					return context.Canceled
 				}
-			} else {
+			case "connect":
+				deps.Open = func(context.Context, cluster.Name) (drill.Database, error) {
+					cancel()
+					return nil, context.Canceled
+				}
+			default:
 				l.db.during, l.db.stalls = cancel, true
-				want[0] = drill.Passed
 			}
-			r, err := drill.Run(ctx, l.deps(), options())
+			r, err := drill.Run(ctx, deps, options())
 			require.ErrorIs(t, err, context.Canceled)
 			require.Equal(t, want, states(r))
 			l.requireNothing(t)

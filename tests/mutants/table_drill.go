@@ -70,6 +70,9 @@ func drillRunGuards() []Mutant {
 	const ownCage = "a drill removes what it made, by its run and the namespace's UID"
 	const closed = "a copy reaches nothing but itself"
 	return []Mutant{
+		in("pkg/drill/check.go", "a drill that is stopped before its checks counts as one whose checks did not pass", "an exit code is of what happened",
+			"		if ctx.Err() != nil && r.result.Found == nil {", "		if false {",
+			"TestRun_Cancelled_IsTornDown"),
 		in("pkg/kube/remove_caged.go", "a cluster is removed in a namespace that is no cage of the run", ownCage,
 			"		if err := c.checkNamespace(ctx, op, name.Namespace, namespace); err != nil {",
 			"		if err := c.checkNamespace(ctx, op, name.Namespace, namespace); false {",
