@@ -218,12 +218,13 @@ func (r *Result) checkSnapshots(ctx context.Context, ec2 EC2) error {
 }
 
 // begun takes over what an earlier call wrote of the backup, sealed or not. It returns a Conflict if another backup has
-// the name.
+// the name, and Corrupt if it is sealed without the signature that is asked for.
 func (r *Result) begun(ctx context.Context, c catalog.Catalog) error {
 	run, err := c.RunOf(ctx, r.Manifest.ID)
 	if err != nil || run != r.Manifest.Run {
 		return c.CheckFree(ctx, r.Manifest.ID)
 	}
+	c.VerifyKey = c.SignKey.VerifyKey()
 	stored, err := c.Load(ctx, r.Manifest.ID)
 	if failure.Is(err, failure.Unready) {
 		stored, err = c.Unsealed(ctx, r.Manifest.ID)

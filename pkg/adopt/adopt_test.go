@@ -17,6 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/manifest/manifesttest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
@@ -191,6 +192,27 @@ func TestAdopt_AllParts_AreOneBackup(t *testing.T) {
 	require.NoError(t, err, "the same parts in another order, by another version")
 	require.Equal(t, "v2", again.Manifest.Tool)
 	require.Equal(t, calls, f.whole.MutatingCalls())
+}
+
+// A signature that is asked for is made, or missed.
+func TestAdopt_WithASigningKey_IsSignedOrRefused(t *testing.T) {
+	t.Parallel()
+	f := newFederation(t, nil)
+	o := f.options("a", "b", "c")
+	o.SignKey = manifesttest.SigningKey(t)
+	_, err := adopt.Adopt(t.Context(), f.whole, o)
+	require.NoError(t, err)
+	_, err = catalog.Catalog{Store: f.whole, VerifyKey: o.SignKey.VerifyKey()}.Load(t.Context(), "whole")
+	require.NoError(t, err)
+	_, err = adopt.Adopt(t.Context(), f.whole, o)
+	require.NoError(t, err, "again")
+
+	o.Backup, o.SignKey = "unsigned", nil
+	_, err = adopt.Adopt(t.Context(), f.whole, o)
+	require.NoError(t, err)
+	o.SignKey = manifesttest.SigningKey(t)
+	_, err = adopt.Adopt(t.Context(), f.whole, o)
+	require.Equal(t, failure.Corrupt, failure.KindOf(err), "it is sealed without: %v", err)
 }
 
 func TestAdopt_FailedAnywhere_FinishedByTheSameCall(t *testing.T) {
