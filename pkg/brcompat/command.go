@@ -92,6 +92,9 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 	if err := checkFlags(cmd); err != nil {
 		return err
 	}
+	if a.common.EBSExternalID != "" && a.common.EBSRole == "" {
+		return failure.New(failure.Usage, "read --ebs-external-id", "", "it goes with --ebs-role-arn")
+	}
 	log, err := openLog(&a.common, a.streams)
 	if err != nil {
 		return err

@@ -68,6 +68,7 @@ func TestFlags_EarlyApply_IsCheckedBeforeAnythingIsRead(t *testing.T) {
 		"full, another":            {append(slices.Clone(full), "--early-apply=never"), `--early-apply "never": want prevent, ignore or require`},
 		"under another's, prevent": {append(slices.Clone(full), "--operator-paused-gc-and-scheduler", "--early-apply=prevent"), "/nowhere"},
 		"under another's, require": {append(slices.Clone(full), "--operator-paused-gc-and-scheduler", "--early-apply=require"), "/nowhere"},
+		"no role":                  {append(slices.Clone(full), "--ebs-external-id=ours"), "--ebs-external-id: it goes with --ebs-role-arn"},
 		"pause, another":           {append(slices.Clone(pause), "--early-apply=never"), `--early-apply "never": want prevent, ignore or require`},
 	} {
 		t.Run(name, func(t *testing.T) {
