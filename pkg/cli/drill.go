@@ -175,14 +175,13 @@ func (f *drillFlags) readChecks(cmd *cobra.Command) error {
 		}
 		f.checks.Statements = append(f.checks.Statements, read...)
 	}
-	sum := sha256.New()
-	for _, s := range f.checks.Statements {
-		fmt.Fprintf(sum, "%q %q %q\n", s.Name, s.SQL, s.Within)
+	if len(f.checks.Statements) == 0 {
+		return nil
 	}
-	if len(f.checks.Statements) > 0 {
-		f.digest = hex.EncodeToString(sum.Sum(nil))[:12]
-	}
-	return nil
+	text, err := json.Marshal(f.checks.Statements)
+	sum := sha256.Sum256(text)
+	f.digest = hex.EncodeToString(sum[:6])
+	return err
 }
 
 // drill drills a backup, after it has removed what dead drills left.
