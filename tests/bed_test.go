@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,7 +23,8 @@ var prod = cluster.Name{Namespace: "tidb", Name: "prod"}
 
 // place is a testbed that the tests of one function share.
 type place struct {
-	bed *testbed.Testbed
+	bed   *testbed.Testbed
+	flags []string // of all commands
 }
 
 // newPlace starts a testbed that ends with the test.
@@ -55,7 +57,7 @@ func (e ending) line(prefix string) string {
 func (p *place) run(t *testing.T, args ...string) ending {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code := tisnap(t.Context(), p.bed, &stdout, &stderr, args...)
+	code := tisnap(t.Context(), p.bed, &stdout, &stderr, slices.Concat(args, p.flags)...)
 	return ending{code: code, stdout: stdout.String(), stderr: stderr.String()}
 }
 

@@ -49,6 +49,6 @@ func inProcess(t *testing.T, stderr io.Writer) func(bed *testbed.Testbed) round.
 
 // tisnap runs one command against the testbed.
 func tisnap(ctx context.Context, bed *testbed.Testbed, stdout, stderr io.Writer, args ...string) cli.ExitCode {
-	args = append(args, "--endpoint-url", bed.AWS(), "--region", testbed.Region, "--kubeconfig", bed.Kubeconfig(), "--progress", "plain")
+	args = append(args, "--endpoint-url", bed.AWS(), "--region", bed.EC2.Region(), "--kubeconfig", bed.Kubeconfig(), "--progress", "plain")
 	return cli.Run(ctx, args, cli.Streams{Out: stdout, Err: stderr}, cli.Version{Version: "test"})
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 )
 
@@ -26,13 +28,20 @@ func (t *Testbed) remove(ctx context.Context, resource, namespace, name string) 
 
 // deleteVolume deletes a volume through EC2's API, as a person's aws would.
 func (t *Testbed) deleteVolume(ctx context.Context, v cluster.VolumeID) error {
-	form := url.Values{"Action": {"DeleteVolume"}, "Version": {"2016-11-15"}, "VolumeId": {string(v)}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.AWS()+"/", strings.NewReader(form.Encode()))
-	if err != nil {
-		return err
-	}
+	return call(ctx, t.EC2, url.Values{"Action": {"DeleteVolume"}, "VolumeId": {string(v)}})
+}
+
+// call calls EC2's API, so that it is among its calls.
+func call(ctx context.Context, ec2 *ebstest.Server, form url.Values) error {
+	form.Set("Version", "2016-11-15")
+	req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(form.Encode()))
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
-	return send(req)
+	answer := httptest.NewRecorder()
+	ec2.ServeHTTP(answer, req)
+	if answer.Code >= http.StatusMultipleChoices {
+		return fmt.Errorf("%s: %s", form.Get("Action"), answer.Body)
+	}
+	return nil
 }
 
 func send(req *http.Request, accepted ...int) error {

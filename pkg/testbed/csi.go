@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
@@ -51,19 +48,11 @@ func (c csi) Detach(_ context.Context, v cluster.VolumeID) error {
 	return nil
 }
 
-// Modify calls ModifyVolume over the wire, so that it is among EC2's calls.
+// Modify calls ModifyVolume.
 func (c csi) Modify(ctx context.Context, v cluster.VolumeID, sizeGiB int64, _ string) error {
-	form := url.Values{
-		"Action": {"ModifyVolume"}, "Version": {"2016-11-15"}, "VolumeId": {string(v)}, "Size": {strconv.FormatInt(sizeGiB, 10)}, "VolumeType": {"gp3"},
-	}
-	req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(form.Encode()))
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
-	answer := httptest.NewRecorder()
-	c.ec2.ServeHTTP(answer, req)
-	if answer.Code >= http.StatusMultipleChoices {
-		return fmt.Errorf("modify %s: %s", v, answer.Body)
-	}
-	return nil
+	return call(ctx, c.ec2, url.Values{
+		"Action": {"ModifyVolume"}, "VolumeId": {string(v)}, "Size": {strconv.FormatInt(sizeGiB, 10)}, "VolumeType": {"gp3"},
+	})
 }
 
 // Delete is idempotent.

@@ -7,17 +7,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 )
 
 // AddKubernetes starts another Kubernetes cluster beside the testbed's, with an API server, nodes and an Operator of its
-// own. EC2 and S3 are the testbed's, and a TidbCluster there may join the PD of one here by spec.cluster. dir is for its
-// kubeconfig. Close it before the testbed.
-func (t *Testbed) AddKubernetes(ctx context.Context, dir string) (*Testbed, error) {
+// own. Its nodes and volumes are in ec2, which is one of the testbed's: the same account and region, or another. S3 is the
+// testbed's, and a TidbCluster there may join the PD of one here by spec.cluster. dir is for its kubeconfig. Close it
+// before the testbed.
+func (t *Testbed) AddKubernetes(ctx context.Context, ec2 *ebstest.Server, dir string) (*Testbed, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	cfg := t.cfg
 	cfg.Dir, cfg.Seed = dir, cfg.Seed+1
-	other := &Testbed{cfg: cfg, EC2: t.EC2, S3: t.S3, clock: t.clock, aws: t.aws, beside: t, cancel: cancel}
+	other := &Testbed{cfg: cfg, EC2: ec2, S3: t.S3, clock: t.clock, aws: t.aws, beside: t, cancel: cancel}
 	if err := other.startKubernetes(ctx); err != nil {
 		other.Close()
 		return nil, err

@@ -131,7 +131,9 @@ func Start(ctx context.Context, cfg Config) (*Testbed, error) {
 	away.Region = AwayRegion
 	vault := away
 	vault.Account = VaultAccount
-	t.world = ebstest.NewWorld(here, away, vault)
+	beside := vault // where that account reads what is shared with it
+	beside.Region = Region
+	t.world = ebstest.NewWorld(here, away, vault, beside)
 	servers := t.world.Servers()
 	t.EC2, t.Away, t.Vault = servers[0], servers[1], servers[2]
 	ebsdirecttest.New(t.EC2, ebsdirecttest.Config{Clock: t.clock, Faults: cfg.Faults})
@@ -154,9 +156,8 @@ func (t *Testbed) startKubernetes(ctx context.Context) error {
 	if err := t.Objects.AddStorageClass("ebs-sc"); err != nil {
 		return err
 	}
-	zones := []cluster.Zone{Region + "a", Region + "b", Region + "c"}
 	for i := range cfg.Nodes {
-		zone := zones[i%len(zones)]
+		zone := cluster.Zone(t.EC2.Region() + string("abc"[i%3]))
 		if err := t.Objects.AddNode(fmt.Sprintf("node-%d", i), t.EC2.AddInstance(zone), zone); err != nil {
 			return err
 		}
@@ -247,7 +248,7 @@ func (t *Testbed) AWS() string { return t.aws.URL }
 
 // Env is what a process needs in its environment to reach the testbed.
 func (t *Testbed) Env() []string {
-	return append(awsenv.List(), "AWS_ENDPOINT_URL="+t.AWS(), "AWS_REGION="+Region, "KUBECONFIG="+t.Kubeconfig())
+	return append(awsenv.List(), "AWS_ENDPOINT_URL="+t.AWS(), "AWS_REGION="+t.EC2.Region(), "KUBECONFIG="+t.Kubeconfig())
 }
 
 // MutatingCalls lists all calls over the network that changed something in EC2, S3 and the stand-in of Kubernetes, and in

@@ -21,7 +21,7 @@ func two(t *testing.T) (*operator.Federation, *testbed.Cluster) {
 	east, err := testbed.Start(context.WithoutCancel(t.Context()), testbed.Config{Dir: t.TempDir(), Scale: 10, Rules: ebstest.QuickRules()})
 	require.NoError(t, err)
 	t.Cleanup(east.Close)
-	west, err := east.AddKubernetes(context.WithoutCancel(t.Context()), t.TempDir())
+	west, err := east.AddKubernetes(context.WithoutCancel(t.Context()), east.EC2, t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(west.Close)
 	member := func(bed *testbed.Testbed, at string, stores int) *operator.Member {
