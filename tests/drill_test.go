@@ -32,7 +32,7 @@ checks:
 - {name: marker, sql: SELECT COUNT(*) FROM bank.ledger WHERE owner = 'second-0', expect: "1"}
 `), 0o600))
 	e := b.run(t, append([]string{
-		"drill", "--storage", tornStorage, "--sql", checks, "--canary", "SELECT MAX(at) FROM ops.heartbeat",
+		"drill", "--storage", b.storageURL, "--sql", checks, "--canary", "SELECT MAX(at) FROM ops.heartbeat",
 		"--tables", "all", "--timeout", "1m", "--output", "json",
 	}, args...)...)
 	var out drilled
@@ -65,7 +65,7 @@ func TestDrill(t *testing.T) { //nolint:tparallel // the parts drill one backup,
 	t.Parallel()
 	b, stores, older, newer := twice(t, 1)
 	t.Run("dry run", func(t *testing.T) {
-		e := b.refused(t, "drill", "newer", "--storage", tornStorage, "--dry-run")
+		e := b.refused(t, "drill", "newer", "--storage", b.storageURL, "--dry-run")
 		require.Equal(t, cli.ExitDone, e.code, e.stderr)
 		require.Contains(t, e.stdout, "would restore backup newer of "+prod.String()+" into namespace tisnap-drill-")
 	})
@@ -77,7 +77,7 @@ func TestDrill(t *testing.T) { //nolint:tparallel // the parts drill one backup,
 		require.Equal(t, []drill.State{drill.Passed, drill.Passed, drill.Gone}, []drill.State{d.Restore, d.Checks, d.TearDown})
 		require.Len(t, d.Found.Checks, 5)
 		b.nothingOfDrills(t)
-		shown := b.run(t, "drill", "report", out.Run, "--storage", tornStorage)
+		shown := b.run(t, "drill", "report", out.Run, "--storage", b.storageURL)
 		require.Equal(t, cli.ExitDone, shown.code, shown.stderr)
 		require.Contains(t, shown.stdout, "5 of 5 checks passed")
 	})
@@ -106,14 +106,14 @@ func TestDrill(t *testing.T) { //nolint:tparallel // the parts drill one backup,
 		b.nothingOfDrills(t)
 	})
 	t.Run("list", func(t *testing.T) {
-		e := b.run(t, "drill", "list", "--storage", tornStorage)
+		e := b.run(t, "drill", "list", "--storage", b.storageURL)
 		require.Equal(t, cli.ExitDone, e.code, e.stderr)
 		require.Equal(t, 5, strings.Count(e.stdout, "\n"), e.stdout)
 		require.NotContains(t, e.stdout, "maybe")
-		e = b.run(t, "drill", "clean", "--storage", tornStorage, "--yes")
+		e = b.run(t, "drill", "clean", "--storage", b.storageURL, "--yes")
 		require.Equal(t, cli.ExitDone, e.code, e.stderr)
 		require.Contains(t, e.stdout, "no drill left anything")
-		e = b.run(t, "status", "--storage", tornStorage)
+		e = b.run(t, "status", "--storage", b.storageURL)
 		require.NotContains(t, e.stdout, "tisnap-drill-", "a cage is no cluster of anyone")
 	})
 }

@@ -34,15 +34,16 @@ const entries = 40
 // books is a cluster with a ledger and a heartbeat.
 type books struct {
 	*place
-	keys   *workload.Cluster
-	stderr string // by the last restore, on stderr
+	storageURL string
+	keys       *workload.Cluster
+	stderr     string // by the last restore, on stderr
 }
 
 // newBooks makes it, with so many replicas of each region. The ledger's rows, its index and the heartbeat are in regions of
 // their own, which begin on different stores.
 func newBooks(t *testing.T, replicas int) *books {
 	t.Helper()
-	b := &books{place: newPlace(t, testbed.Config{Nodes: 6, Scale: 50, Boot: tikvtest.Placement{
+	b := &books{storageURL: tornStorage, place: newPlace(t, testbed.Config{Nodes: 6, Scale: 50, Boot: tikvtest.Placement{
 		Replicas: replicas, Keys: [][]byte{ledger.IndexPrefix(), ledger.RowPrefix()},
 	}})}
 	c, err := b.bed.CreateCluster(t.Context(), prod, 3)
@@ -90,7 +91,7 @@ func (b *books) write(t *testing.T, change tidbtest.Change, err error) {
 // backUp backs up and returns what each volume's snapshot holds.
 func (b *books) backUp(t *testing.T, name string) map[cluster.VolumeID]*disk.Image {
 	t.Helper()
-	e := b.run(t, "backup", prod.String(), "--name", name, "--storage", tornStorage)
+	e := b.run(t, "backup", prod.String(), "--name", name, "--storage", b.storageURL)
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
 	out := map[cluster.VolumeID]*disk.Image{}
 	for _, s := range b.bed.EC2.Snapshots() {
@@ -123,7 +124,7 @@ func (b *books) tear(t *testing.T, name, store string, other map[cluster.VolumeI
 func (b *books) check(t *testing.T, name string) *checks.Result {
 	t.Helper()
 	target := cluster.Name{Namespace: "tidb", Name: "copy"}
-	e := b.run(t, "restore", name, "--to", target.String(), "--storage", tornStorage, "--timeout", "1m")
+	e := b.run(t, "restore", name, "--to", target.String(), "--storage", b.storageURL, "--timeout", "1m")
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
 	b.stderr = e.stderr
 	defer func() {
@@ -142,7 +143,7 @@ checks:
 - {name: marker, sql: SELECT COUNT(*) FROM bank.ledger WHERE owner = 'second-0', expect: "1"}
 `), "checks.yaml")
 	require.NoError(t, err)
-	m, err := manifest.Decode(get(t, b.storage(t, tornStorage), manifest.ManifestKey(cluster.BackupID(name))))
+	m, err := manifest.Decode(get(t, b.storage(t, b.storageURL), manifest.ManifestKey(cluster.BackupID(name))))
 	require.NoError(t, err)
 	result, err := checks.Run(ctx, db, checks.Options{
 		Statements: statements, AllTables: true, BackupTS: m.BackupTS, Budget: time.Minute, Each: 30 * time.Second,
