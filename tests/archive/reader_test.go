@@ -130,7 +130,7 @@ func (r *repository) commit(id string, size int64, s format.Segment) {
 	sum := format.NewChecksum()
 	for start := 0; start < len(s); start += format.SegmentBlocks {
 		part := s[start:min(start+format.SegmentBlocks, len(s))]
-		name, object, err := part.Seal(r.keys)
+		name, object, err := part.SealUnique(r.keys)
 		require.NoError(r.t, err)
 		r.put(name.Path(), object)
 		v.Segments = append(v.Segments, name)

@@ -145,6 +145,9 @@ func (r *run) newest(ctx context.Context, s *phase.Scope) (string, error) {
 			s.Warn("archive %s is no base: %v", id, err)
 			continue
 		}
+		if failure.Is(err, failure.NotFound) { // forgotten meanwhile
+			continue
+		}
 		if err != nil {
 			return "", err
 		}

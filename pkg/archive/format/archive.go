@@ -12,6 +12,10 @@ import (
 // maxArchive bounds an archive's JSON: a segment's name takes 70 bytes, so that of 32 PiB fit.
 const maxArchive = 64 << 20
 
+// Tombstone is the content of an archive's object if there is no archive of its id, and never will be one: it was
+// forgotten, or its writer was stopped before it had committed. No archive is so short.
+const Tombstone = "tisnap: no archive"
+
 // Archive is one backup in a repository: the content of its object.
 type Archive struct {
 	Backup   string    `json:"backup"` // the backup's name

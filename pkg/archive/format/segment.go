@@ -14,6 +14,7 @@ const (
 	// maxSegment bounds an encoded segment; one whose blocks are all in packs of their own has less.
 	maxSegment  = 8 << 20
 	sivSize     = sha256.Size
+	segmentSalt = 16                   // bytes that may follow the columns, to make a segment's name unique
 	sealedStart = prefixSize + sivSize // where the ciphertext of a segment or archive begins
 )
 
@@ -48,13 +49,26 @@ func (s Segment) Saved() (n int64) {
 	return n
 }
 
-// Seal returns a segment's name and its object. Equal segments have equal names, under one key generation.
+// Seal returns a segment's name and its object. Equal segments have equal names, under one key generation: where there
+// are prunes, SealUnique is needed.
 func (s Segment) Seal(keys *Keyring) (SegmentName, []byte, error) {
 	plain, err := s.encode()
 	if err != nil {
 		return SegmentName{}, nil, err
 	}
 	return sealSegment(keys, plain)
+}
+
+// SealUnique is Seal under a name that no segment ever had. So a prune that is late, and deletes what it found to be
+// garbage, never hits a segment that was written since.
+func (s Segment) SealUnique(keys *Keyring) (SegmentName, []byte, error) {
+	plain, err := s.encode()
+	if err != nil {
+		return SegmentName{}, nil, err
+	}
+	salt := make([]byte, segmentSalt)
+	random(salt)
+	return sealSegment(keys, append(plain, salt...))
 }
 
 func sealSegment(keys *Keyring, plain []byte) (SegmentName, []byte, error) {

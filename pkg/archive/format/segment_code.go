@@ -99,8 +99,8 @@ func decodeSegment(data []byte) (Segment, error) {
 	for _, p := range saved {
 		copy(p.Block.Digest[:], r.take(len(Digest{})))
 	}
-	if r.err != nil || len(r.data) > 0 {
-		return nil, r.end("%d bytes too many", len(r.data))
+	if n := len(r.data); r.err != nil || n != 0 && n != segmentSalt {
+		return nil, r.end("%d bytes too many", n)
 	}
 	for _, p := range saved {
 		if err := p.Block.check(); err != nil {

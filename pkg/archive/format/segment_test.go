@@ -203,3 +203,20 @@ func FuzzOpenSegment(f *testing.F) {
 		}
 	})
 }
+
+// TestSealUnique_EqualContent_HasAnotherNameEachTime: a name that was deleted once never comes again.
+func TestSealUnique_EqualContent_HasAnotherNameEachTime(t *testing.T) {
+	t.Parallel()
+	keys := newKeys(t)
+	want := Segment{{State: Zero}}
+	names := map[SegmentName]bool{}
+	for range 3 {
+		name, object, err := want.SealUnique(keys)
+		require.NoError(t, err)
+		got, err := OpenSegment(keys, name, object)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		names[name] = true
+	}
+	require.Len(t, names, 3)
+}

@@ -84,16 +84,13 @@ func (r *Repository) PutPack(ctx context.Context, name format.PackName, pack []b
 	return failure.Annotate(err, "write pack", name.String())
 }
 
-// PutSegment writes a map segment, and returns its name. A segment of the same content is read and checked instead.
+// PutSegment writes a map segment, and returns its name, which no other one ever had.
 func (r *Repository) PutSegment(ctx context.Context, s format.Segment) (format.SegmentName, error) {
-	name, object, err := s.Seal(r.keys)
+	name, object, err := s.SealUnique(r.keys)
 	if err != nil {
 		return name, err
 	}
 	_, err = r.store.Create(ctx, name.Path(), object)
-	if failure.Is(err, failure.Conflict) {
-		_, err = r.Segment(ctx, name)
-	}
 	return name, failure.Annotate(err, "write segment", name.String())
 }
 
@@ -120,7 +117,7 @@ func (r *Repository) Commit(ctx context.Context, id string, a *format.Archive) e
 	return failure.Annotate(err, "commit archive", id)
 }
 
-// Archive reads an archive.
+// Archive reads an archive. One that was forgotten is NotFound.
 func (r *Repository) Archive(ctx context.Context, id string) (*format.Archive, error) {
 	path, err := format.ArchivePath(id)
 	if err != nil {
@@ -130,10 +127,13 @@ func (r *Repository) Archive(ctx context.Context, id string) (*format.Archive, e
 	if err != nil {
 		return nil, failure.Annotate(err, "read archive", id)
 	}
+	if string(object) == format.Tombstone {
+		return nil, failure.New(failure.NotFound, "read archive", id, "it was forgotten, or its run was stopped")
+	}
 	return format.OpenArchive(r.keys, id, object)
 }
 
-// Archives lists the ids of all archives, sorted. Objects that cannot be one's are left out.
+// Archives lists the ids of all archives, sorted. Tombstones, and objects that cannot be an archive's, are left out.
 func (r *Repository) Archives(ctx context.Context) ([]string, error) {
 	objects, err := r.store.List(ctx, format.ArchivePrefix)
 	if err != nil {
@@ -142,7 +142,8 @@ func (r *Repository) Archives(ctx context.Context) ([]string, error) {
 	var ids []string
 	for _, o := range objects {
 		id := strings.TrimPrefix(o.Key, format.ArchivePrefix)
-		if path, err := format.ArchivePath(id); err == nil && path == o.Key {
+		path, err := format.ArchivePath(id)
+		if err == nil && path == o.Key && o.Size != int64(len(format.Tombstone)) {
 			ids = append(ids, id)
 		}
 	}

@@ -116,7 +116,7 @@ func TestRepository_ArchiveOfAVolume_IsGivenBack(t *testing.T) {
 	require.NoError(t, err)
 	again, err := l.PutSegment(t.Context(), s)
 	require.NoError(t, err)
-	require.Equal(t, name, again, "archives share it")
+	require.NotEqual(t, name, again, "a late prune of one must not hit the other")
 	archive := &format.Archive{Backup: "nightly", Manifest: format.NewManifest(nil), Stores: []format.Store{{
 		ID: 1, Volumes: []format.Volume{{
 			Role: "data", Size: int64(len(s)-1)*codec.MaxBlock + 1000, Segments: []format.SegmentName{name},
@@ -196,20 +196,20 @@ func TestReadBlocks_Damage_IsNeverGivenBack(t *testing.T) {
 	}
 }
 
-// A segment that is there already is not believed to be sound for its name.
-func TestPutSegment_ExistingOneIsDamaged_Refused(t *testing.T) {
+// A forgotten archive is not listed or read, and its id is not used again.
+func TestArchive_Tombstone_IsNone(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	s := l.put(t, blocks(2), 2)
-	name, err := l.PutSegment(t.Context(), s)
+	archive := &format.Archive{Backup: "nightly", Manifest: format.NewManifest(nil)}
+	require.NoError(t, l.Commit(t.Context(), "kept", archive))
+	_, err := l.store.Create(t.Context(), format.ArchivePrefix+"gone", []byte(format.Tombstone))
 	require.NoError(t, err)
-	object, version, err := l.store.Get(t.Context(), name.Path())
+	ids, err := l.Archives(t.Context())
 	require.NoError(t, err)
-	object[len(object)-1] ^= 1
-	_, err = l.store.Replace(t.Context(), name.Path(), object, version)
-	require.NoError(t, err)
-	_, err = l.PutSegment(t.Context(), s)
-	require.True(t, failure.Is(err, failure.Corrupt), "%v", err)
+	require.Equal(t, []string{"kept"}, ids)
+	_, err = l.Archive(t.Context(), "gone")
+	require.True(t, failure.Is(err, failure.NotFound), "%v", err)
+	require.True(t, failure.Is(l.Commit(t.Context(), "gone", archive), failure.Conflict))
 }
 
 func TestInitAndOpen_WrongStorageOrKey_AreRefused(t *testing.T) {

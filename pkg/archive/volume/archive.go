@@ -144,7 +144,7 @@ func (a *Archiver) segment(
 		err = w.run(ctx)
 	}
 	if err == nil {
-		name, err = a.repository.PutSegment(ctx, w.places)
+		name, err = w.put(ctx)
 	}
 	if err != nil {
 		return name, nil, err

@@ -69,6 +69,14 @@ func newSegment(ctx context.Context, r *repository.Repository, task *Task, k int
 	return w, nil
 }
 
+// put writes the segment, unless it is the base's.
+func (w *segmentWork) put(ctx context.Context) (format.SegmentName, error) {
+	if w.base != nil && slices.Equal(w.places, w.base) {
+		return w.Base.Segments[w.first/format.SegmentBlocks], nil
+	}
+	return w.repository.PutSegment(ctx, w.places)
+}
+
 // skips reports whether a block is not read since it is free.
 func (w *segmentWork) skips(index int64) bool { return !w.Audit && w.Free != nil && w.Free(index) }
 

@@ -133,6 +133,18 @@ func TestArchive_Volume_IsGivenBack(t *testing.T) {
 	}
 }
 
+// An archive of the same content has its base's segment, and writes none.
+func TestArchive_NothingChanged_SharesTheSegment(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	data := content(1, 40)
+	first, _, err := l.archive(t, image(data), volume.Base{}, nil)
+	require.NoError(t, err)
+	again, _, err := l.archive(t, image(data), volume.Base{Segments: first.Segments}, nil)
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+}
+
 // The second archive of a volume packs what changed, and its map shares the rest.
 func TestArchive_WithABase_PacksOnlyWhatChanged(t *testing.T) {
 	t.Parallel()
