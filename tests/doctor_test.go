@@ -84,15 +84,16 @@ func TestDoctor_Healthy_IsAllOK(t *testing.T) {
 	require.Greater(t, len(all.Checks), 20)
 
 	seen := map[string]bool{}
-	for _, purpose := range []string{"backup", "restore", "gc", "archive"} {
+	for _, purpose := range []string{"backup", "restore", "gc", "archive", "copy", "drill"} {
 		some, bad := p.diagnose(t, cli.ExitDone, "--for", purpose)
-		require.Empty(t, bad)
+		require.Empty(t, bad, purpose)
 		require.Less(t, len(some.Checks), len(all.Checks))
 		for _, c := range some.Checks {
 			seen[c.Name+" "+c.Subject] = true
 		}
 	}
-	require.Len(t, seen, len(all.Checks), "each check is for something")
+	require.True(t, seen["rbac drill"] && seen["iam ec2:CopySnapshot"], "%v", seen)
+	require.Len(t, seen, len(all.Checks)+2, "each check is for something, and all but two are made by default")
 
 	e := p.run(t, "doctor", prod.String(), "--storage", whole)
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
@@ -189,6 +190,37 @@ func TestDoctor_OneThingIsWrong_IsFoundWithItsFix(t *testing.T) { //nolint:tpara
 	}
 	_, bad := p.diagnose(t, cli.ExitDone)
 	require.Empty(t, bad, "all is repaired")
+}
+
+// Copies and drills have permissions of their own: they are asked for by --for alone.
+func TestDoctor_PermissionOfACopyOrDrillIsMissing_IsFound(t *testing.T) { //nolint:tparallel // the rows share a testbed
+	t.Parallel()
+	p := healthy(t, nil)
+	for _, row := range []struct {
+		purpose, check, found, fix string
+		wrong, repair              func()
+	}{
+		{
+			"drill", "rbac drill", "may not create networkpolicies.networking.k8s.io", "rbac-drill.yaml",
+			func() { p.bed.Kube.Deny("create", "networkpolicies") }, func() { p.bed.Kube.Allow("create", "networkpolicies") },
+		},
+		{
+			"copy", "iam ec2:CopySnapshot", "UnauthorizedOperation", "ec2:CopySnapshot",
+			func() { p.bed.EC2.Deny("CopySnapshot") }, func() { p.bed.EC2.Allow("CopySnapshot") },
+		},
+	} {
+		t.Run(row.purpose, func(t *testing.T) {
+			row.wrong()
+			defer row.repair()
+			_, bad := p.diagnose(t, 5, "--for", row.purpose)
+			require.Len(t, bad, 1)
+			require.Equal(t, doctor.Fail, bad[row.check].Status, "%v", bad)
+			require.Contains(t, bad[row.check].Found, row.found)
+			require.Contains(t, bad[row.check].Fix, row.fix)
+			_, bad = p.diagnose(t, cli.ExitDone)
+			require.Empty(t, bad)
+		})
+	}
 }
 
 // What cannot be reached fails, what depends on it is unknown, and the rest is checked all the same.

@@ -34,18 +34,20 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:         "doctor CLUSTER",
 		Annotations: without("name"),
 		Short:       "Check permissions, storage, keys, quotas, settings and clocks, with a fix for each problem",
-		Long: `Check everything that a backup, a restore, gc or an archive needs, and show what to do about
-each problem: access to Kubernetes, PD, TiKV, EC2 and S3; RBAC by access reviews; IAM by EC2's dry
-runs; the storage and its bucket; KMS keys; quotas; TiKV's settings; clocks.
+		Long: `Check everything that a backup, a restore, gc or an archive needs, or by --for a copy or a drill,
+and show what to do about each problem: access to Kubernetes, PD, TiKV, EC2 and S3; RBAC by access
+reviews; IAM by EC2's dry runs; the storage and its bucket; KMS keys; quotas; TiKV's settings;
+clocks.
 
 The checks are those of backup and restore before their first change. They run at the same
 time, and none hides another. Nothing is changed, except that an object is written to the
 storage and deleted. A check that could not be made is unknown, not ok. The exit code is 5
 if a check failed; warnings and unknown checks alone leave it at 0.
 
-For a restore, CLUSTER is the source: the quotas must have room for a copy of its volumes.`,
+For a restore or a drill, CLUSTER is the source: the quotas must have room for a copy of its
+volumes. For a copy, the credentials and the storage are those of the account that gets it.`,
 		Example: `  tisnap doctor tidb/prod --storage s3://backups/prod
-  tisnap doctor tidb/prod --storage s3://backups/prod --for backup
+  tisnap doctor tidb/prod --storage s3://backups/prod --for drill
   tisnap doctor prod -n tidb --storage s3://backups/prod -o json`,
 		Args:              exactly("CLUSTER"),
 		ValidArgsFunction: a.completeClusters,

@@ -88,6 +88,29 @@ func (p *patient) probe(action ebs.Action, needed bool) func(context.Context, Ch
 	}
 }
 
+// checkCopy asks EC2 whether a snapshot that tisnap made may be copied, within its region and account.
+func (p *patient) checkCopy(ctx context.Context, c Check) []Check {
+	found, err := p.made()
+	if err != nil {
+		return c.notMade(err)
+	}
+	e, err := p.ebs()
+	if err != nil {
+		return c.notMade(err)
+	}
+	if found.snapshot == "" {
+		return c.as(Unknown, "check again after a backup, or see tisnap copy --dry-run",
+			"the account has no snapshot of tisnap's to ask about")
+	}
+	err = e.ProbeCopy(ctx, ebs.CopyRequest{
+		Snapshot: found.snapshot, Region: e.Region(), Tags: ebs.Tags{ebs.TagRun: "probe", ebs.TagCluster: "probe"},
+	})
+	if err != nil {
+		return c.outcomeOf(err)
+	}
+	return c.ok("allowed, by a dry run")
+}
+
 // checkKeys has a row for each KMS key of the cluster's volumes.
 func (p *patient) checkKeys(ctx context.Context, c Check) []Check {
 	return p.ofCluster(c, func(src *preflight.Source, e EBS) []Check {

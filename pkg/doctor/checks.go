@@ -15,8 +15,8 @@ type check struct {
 
 // checks lists all checks, in the order in which they are shown.
 func (p *patient) checks() []check {
-	backup, restore, both := []Purpose{Backup}, []Purpose{Restore}, []Purpose{Backup, Restore}
-	all, stored := []Purpose{Backup, Restore, GC}, []Purpose{Backup, Restore, GC, Archive}
+	backup, restore, both := []Purpose{Backup}, []Purpose{Restore, Drill}, []Purpose{Backup, Restore, Drill}
+	all, stored := []Purpose{Backup, Restore, GC, Drill}, []Purpose{Backup, Restore, GC, Archive, Copy, Drill}
 	row := func(name, subject string, of []Purpose, f func(context.Context, Check) []Check) check {
 		return check{Check{Name: name, Subject: subject}, of, f}
 	}
@@ -24,6 +24,7 @@ func (p *patient) checks() []check {
 		row("kubernetes", p.name.String(), all, p.checkKubernetes),
 		row("rbac", "backup", backup, p.checkRBAC(false)),
 		row("rbac", "restore", []Purpose{Restore, GC}, p.checkRBAC(true)),
+		row("rbac", "drill", []Purpose{Drill}, p.checkDrillRBAC),
 		row("pd", p.name.String(), backup, p.checkPD),
 		row("tikv", "stores", backup, p.checkTiKV),
 		row("tikv", "pods and volumes", backup, p.checkSource),
@@ -33,11 +34,12 @@ func (p *patient) checks() []check {
 		row("iam", "ec2:Describe…", stored, p.checkReads),
 		row("iam", string(ebs.ActionCreateSnapshots), backup, p.checkCut),
 		row("iam", string(ebs.ActionCreateVolume), restore, p.probe(ebs.ActionCreateVolume, true)),
-		row("iam", string(ebs.ActionDeleteSnapshot), []Purpose{Backup, GC}, p.probe(ebs.ActionDeleteSnapshot, true)),
-		row("iam", string(ebs.ActionDeleteVolume), []Purpose{Restore, GC}, p.probe(ebs.ActionDeleteVolume, true)),
+		row("iam", string(ebs.ActionDeleteSnapshot), []Purpose{Backup, GC, Copy}, p.probe(ebs.ActionDeleteSnapshot, true)),
+		row("iam", string(ebs.ActionDeleteVolume), []Purpose{Restore, GC, Drill}, p.probe(ebs.ActionDeleteVolume, true)),
 		row("iam", string(ebs.ActionModifyVolume), restore, p.probe(ebs.ActionModifyVolume, false)),
 		row("iam", string(ebs.ActionEnableFastRestore), restore, p.probe(ebs.ActionEnableFastRestore, false)),
 		row("iam", string(ebs.ActionLockSnapshot), backup, p.probe(ebs.ActionLockSnapshot, false)),
+		row("iam", string(ebs.ActionCopySnapshot), []Purpose{Copy}, p.checkCopy),
 		row("iam", "ebs:GetSnapshotBlock", []Purpose{Archive}, p.checkBlocks),
 		row("kms", "volumes", both, p.checkKeys),
 		row("quota", "pending snapshots", backup, p.checkPending),

@@ -32,19 +32,33 @@ func (p *patient) checkRBAC(restore bool) func(context.Context, Check) []Check {
 			return c.notMade(err)
 		}
 		missing, err := k.Missing(ctx, p.name.Namespace, restore)
-		switch {
-		case err != nil:
-			return c.notMade(err)
-		case len(missing) > 0:
-			file := "manifests/rbac-backup.yaml"
-			if restore {
-				file = "manifests/rbac.yaml"
-			}
-			list := strings.Join(missing, ", ")
-			return c.as(Fail, "grant "+list+" to this user, as in "+file, "may not %s", list)
+		files := "manifests/rbac-backup.yaml"
+		if restore {
+			files = "manifests/rbac.yaml"
 		}
-		return c.ok("all permissions, in namespace %s", p.name.Namespace)
+		return c.granted(missing, err, files, "in namespace "+p.name.Namespace)
 	}
+}
+
+// checkDrillRBAC asks the same for a drill, which makes its own namespace.
+func (p *patient) checkDrillRBAC(ctx context.Context, c Check) []Check {
+	k, err := p.kube()
+	if err != nil {
+		return c.notMade(err)
+	}
+	missing, err := k.MissingForDrill(ctx)
+	return c.granted(missing, err, "manifests/rbac.yaml and rbac-drill.yaml", "in all namespaces")
+}
+
+// granted is a check of permissions, which files of manifests/ grant.
+func (c Check) granted(missing []string, err error, files, where string) []Check {
+	if err != nil {
+		return c.notMade(err)
+	}
+	if list := strings.Join(missing, ", "); list != "" {
+		return c.as(Fail, "grant "+list+" to this user "+where+", as in "+files, "may not %s", list)
+	}
+	return c.ok("all permissions, %s", where)
 }
 
 // checkPD asks PD which cluster it is.

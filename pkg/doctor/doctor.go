@@ -28,17 +28,23 @@ const (
 	Restore Purpose = "restore"
 	GC      Purpose = "gc"
 	Archive Purpose = "archive"
+	Copy    Purpose = "copy"
+	Drill   Purpose = "drill"
 )
 
-// Purposes lists the purposes, the default first.
+// Purposes lists the purposes, the default first. All has what manifests/ grants for backups, restores, gc and archives.
 func Purposes() []string {
-	return []string{string(All), string(Backup), string(Restore), string(GC), string(Archive)}
+	return []string{string(All), string(Backup), string(Restore), string(GC), string(Archive), string(Copy), string(Drill)}
 }
+
+// usual are the purposes of All. Copies and drills have roles of their own, which most clusters' runs lack.
+func usual() []Purpose { return []Purpose{Backup, Restore, GC, Archive} }
 
 // Kube is the part of Kubernetes that the checks use.
 type Kube interface {
 	kube.Clusters
 	Missing(ctx context.Context, namespace string, restore bool) ([]string, error)
+	MissingForDrill(ctx context.Context) ([]string, error)
 }
 
 // PD is the part of the placement driver that the checks use.
@@ -58,6 +64,7 @@ type EBS interface {
 	preflight.EBS
 	ebs.Inventory
 	AccountID(ctx context.Context) (string, error)
+	ProbeCopy(ctx context.Context, req ebs.CopyRequest) error
 }
 
 // Deps open the connections, each at most once. An error is the outcome of the checks that need the connection.
@@ -184,10 +191,13 @@ func (p *patient) findMade(ctx context.Context) (found made, err error) {
 // cluster is the source, whose volumes are to be made again; it may be missing.
 func Run(ctx context.Context, deps Deps, name cluster.Name, purpose Purpose) []Check {
 	p := newPatient(ctx, deps, name, purpose)
-	wanted := p.checks()
-	if purpose != All {
-		wanted = slices.DeleteFunc(wanted, func(c check) bool { return !slices.Contains(c.of, purpose) })
+	purposes := []Purpose{purpose}
+	if purpose == All {
+		purposes = usual()
 	}
+	wanted := slices.DeleteFunc(p.checks(), func(c check) bool {
+		return !slices.ContainsFunc(c.of, func(of Purpose) bool { return slices.Contains(purposes, of) })
+	})
 	rows := make([][]Check, len(wanted))
 	for i, c := range wanted {
 		rows[i] = c.notMade(failure.New(failure.Unknown, "", "", "it did not end"))

@@ -137,6 +137,16 @@ func (c *Client) Missing(ctx context.Context, namespace string, restore bool) ([
 	if restore {
 		all = allPermissions()
 	}
+	return c.lacking(ctx, all, namespace)
+}
+
+// MissingForDrill lists the permissions of a drill that the caller lacks now, as Missing does: also those of its
+// restore, in all namespaces, as it makes its own.
+func (c *Client) MissingForDrill(ctx context.Context) ([]string, error) {
+	return c.lacking(ctx, slices.Concat(allPermissions(), drillPermissions()), metav1.NamespaceAll)
+}
+
+func (c *Client) lacking(ctx context.Context, all []permission, namespace string) ([]string, error) {
 	if c.forwards != nil && c.forwards(ctx) {
 		all = append(all, forwardPermission())
 	}
