@@ -33,9 +33,10 @@ func (a *app) statusCommand() *cobra.Command {
 		Long: `Show how each cluster of a storage stands: the age of its recovery point (the time that a restore
 of its newest sealed backup returns to), when the next one is expected, what runs, whether the
 cluster is held, how many runs failed since the last good one, and when one of its backups was
-last restored. For each cluster that is not fine, a command to run follows. The next backup is
-expected after the median gap between the last backups, at most eleven and at least three; it
-is overdue a quarter of that gap later. Only the storage is read, and nothing is changed.
+last restored, drilled, archived, and copied into this storage. For each cluster that is not
+fine, a command to run follows. The next backup is expected after the median gap between the
+last backups, at most eleven and at least three; it is overdue a quarter of that gap later. Only
+the storage is read, and nothing is changed.
 A cluster without a backup is left out 30 days after its last run.
 
 With --max-age the command exits with 11 if a cluster has no good backup as young as that, or

@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/fleet"
+	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/runs"
@@ -38,11 +39,17 @@ type clusterItem struct {
 	Expected      time.Time        `json:"expected,omitzero"`
 	Overdue       bool             `json:"overdue,omitempty"`
 	Run           *lockedBy        `json:"run,omitempty"`
-	Held          bool             `json:"held"`
+	// Beside are the drills, archives and copies without an end: they have locks of their own.
+	Beside []lockedBy `json:"beside,omitempty"`
+	Held   bool       `json:"held"`
 	// Failed counts the failed runs since the last good one.
 	Failed       int       `json:"failed"`
 	LastFailure  *endedRun `json:"lastFailure,omitempty"`
 	LastRestored *endedRun `json:"lastRestored,omitempty"`
+	// LastDrilled is the last drill that was not interrupted: without a kind it passed.
+	LastDrilled  *endedRun `json:"lastDrilled,omitempty"`
+	LastArchived *endedRun `json:"lastArchived,omitempty"`
+	LastCopied   *endedRun `json:"lastCopied,omitempty"` // into this storage
 	*todo
 }
 
@@ -111,26 +118,50 @@ func newClusterItem(c *fleet.Cluster, now time.Time, chosen *clusterChoice) clus
 	}
 	counts := !c.RestoredOnly() || slices.Contains(chosen.names, c.Name)
 	i.TooOld = chosen.maxAge > 0 && counts && (c.Sealed == nil || now.Sub(i.RecoveryPoint) > chosen.maxAge)
-	if c.Live() || c.Lock != nil && c.Lock.Dead() {
-		owner := c.Lock.Record
-		i.Run = &lockedBy{
-			ID: owner.Owner.Run, Operation: c.Lock.Operation(), Backup: c.Lock.About.Backup, State: runs.Running,
-			Silent: owner.Silent(now), Started: owner.AcquiredAt,
+	for _, lock := range c.Open() {
+		run := newLockedBy(lock, now)
+		if lock == c.Lock {
+			i.Run = run
+			continue
 		}
-		if !c.Live() {
-			i.Run.State, i.Run.Silent = runs.Unfinished, false
-		}
+		i.Beside = append(i.Beside, *run)
 	}
 	if failed := c.Failures(); len(failed) > 0 {
 		last := failed[len(failed)-1]
 		i.Failed = len(failed)
-		i.LastFailure = &endedRun{ID: last.Run, Cluster: last.Cluster, Kind: last.ErrorKind, Finished: last.Finished}
+		i.LastFailure = newEndedRun(last)
 	}
-	if r := c.Restored; r != nil {
-		i.LastRestored = &endedRun{ID: r.Run, Cluster: r.Cluster, Finished: r.Finished}
-	}
+	i.LastRestored, i.LastDrilled = newEndedRun(c.Restored), newEndedRun(c.Ended(report.Drill))
+	i.LastArchived, i.LastCopied = newEndedRun(c.Good(report.Archive)), newEndedRun(c.Good(report.Copy))
 	i.todo = i.whatToDo(c, now, chosen)
 	return i
+}
+
+func newEndedRun(r *history.Run) *endedRun {
+	if r == nil {
+		return nil
+	}
+	return &endedRun{ID: r.Run, Cluster: r.Cluster, Kind: r.ErrorKind, Finished: r.Finished}
+}
+
+func newLockedBy(lock *fleet.Lock, now time.Time) *lockedBy {
+	owner := lock.Record
+	by := &lockedBy{
+		ID: owner.Owner.Run, Operation: lock.Operation(), Backup: lock.About.Backup, State: runs.Running,
+		Silent: owner.Silent(now), Started: owner.AcquiredAt,
+	}
+	if !lock.Alive {
+		by.State, by.Silent = runs.Unfinished, false
+	}
+	return by
+}
+
+// text is what it does, and for how long or that it died.
+func (l *lockedBy) text(now time.Time) string {
+	if l.Silent || l.State == runs.Unfinished {
+		return fmt.Sprintf("%s %s", l.Operation, shown(&runs.Run{State: l.State, Silent: l.Silent}))
+	}
+	return fmt.Sprintf("%s %s", l.Operation, short(now.Sub(l.Started)))
 }
 
 // problem is why the command fails although it prints its result: too old a backup first, as that was asked.
@@ -166,10 +197,15 @@ func (d *clustersDoc) table(w io.Writer, v view) error {
 		_, err := fmt.Fprintln(w, "no clusters")
 		return err
 	}
-	t := newTable("CLUSTER", "RECOVERY POINT", "NEXT", "RUNNING", "HELD", "FAILED", "RESTORED", "BACKUP", "RUN",
-		v.heading("NEXT"))
+	t := newTable("CLUSTER", "RECOVERY POINT", "NEXT", "RUNNING", "HELD", "FAILED", "RESTORED", "DRILLED", "ARCHIVED",
+		"COPIED", "BACKUP", "RUN", v.heading("NEXT"))
 	t.more = []string{"BACKUP", "RUN", v.heading("NEXT")}
-	t.drop = []string{"RESTORED", "NEXT", "FAILED", "RUNNING"}
+	for column, empty := range d.never() {
+		if empty {
+			t.more = append(t.more, column)
+		}
+	}
+	t.drop = []string{"COPIED", "ARCHIVED", "RESTORED", "DRILLED", "NEXT", "FAILED", "RUNNING"}
 	for _, i := range d.Items {
 		t.row(i.cells(d.now, v)...)
 	}
@@ -188,8 +224,22 @@ func (d *clustersDoc) table(w io.Writer, v view) error {
 	return nil
 }
 
+// never are the columns of what was never done here: a table that is not wide has none of those that are empty.
+func (d *clustersDoc) never() map[string]bool {
+	empty := map[string]bool{"DRILLED": true, "ARCHIVED": true, "COPIED": true}
+	for i := range d.Items {
+		c := &d.Items[i]
+		for column, run := range map[string]*endedRun{
+			"DRILLED": c.LastDrilled, "ARCHIVED": c.LastArchived, "COPIED": c.LastCopied,
+		} {
+			empty[column] = empty[column] && run == nil
+		}
+	}
+	return empty
+}
+
 func (i *clusterItem) cells(now time.Time, v view) []any {
-	next, running, run, held, failed, restored := "", "", cluster.RunID(""), "", "", ""
+	next, run, held, failed := "", cluster.RunID(""), "", ""
 	switch {
 	case i.Overdue:
 		next = "overdue"
@@ -198,11 +248,12 @@ func (i *clusterItem) cells(now time.Time, v view) []any {
 	case !i.Expected.IsZero():
 		next = "in " + short(i.Expected.Sub(now))
 	}
+	var running []string
 	if i.Run != nil {
-		run, running = i.Run.ID, fmt.Sprintf("%s %s", i.Run.Operation, short(now.Sub(i.Run.Started)))
-		if i.Run.Silent || i.Run.State == runs.Unfinished {
-			running = fmt.Sprintf("%s %s", i.Run.Operation, shown(&runs.Run{State: i.Run.State, Silent: i.Run.Silent}))
-		}
+		run, running = i.Run.ID, append(running, i.Run.text(now))
+	}
+	for j := range i.Beside {
+		running = append(running, i.Beside[j].text(now))
 	}
 	if i.Held {
 		held = "yes"
@@ -210,12 +261,18 @@ func (i *clusterItem) cells(now time.Time, v view) []any {
 	if i.LastFailure != nil {
 		failed = fmt.Sprintf("%d %s", i.Failed, i.LastFailure.Kind)
 	}
-	if i.LastRestored != nil {
-		restored = short(now.Sub(i.LastRestored.Finished)) + " ago"
-	}
 	return []any{
-		i.Cluster, i.age(now), next, running, held, failed, restored, i.Backup, run, v.cell(i.Expected),
+		i.Cluster, i.age(now), next, strings.Join(running, ", "), held, failed, i.LastRestored.ago(now),
+		i.LastDrilled.ago(now), i.LastArchived.ago(now), i.LastCopied.ago(now), i.Backup, run, v.cell(i.Expected),
 	}
+}
+
+// ago is how long ago the run ended, and what went wrong; "" for none.
+func (r *endedRun) ago(now time.Time) string {
+	if r == nil {
+		return ""
+	}
+	return strings.TrimSpace(short(now.Sub(r.Finished)) + " ago " + r.Kind)
 }
 
 // age is that of the recovery point.

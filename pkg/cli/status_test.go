@@ -12,8 +12,12 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/exporter/exportertest"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/report"
 )
 
 // filled is the URL of a storage in a folder.
@@ -56,6 +60,78 @@ func TestStatus_EachClusterAndWhatToDo(t *testing.T) {
 	code, out, _ = run(t, "status", "--storage", url, "-o", "jsonpath={.items[?(@.cluster.name==\"orders\")].run.state}")
 	require.Equal(t, ExitDone, code)
 	require.Equal(t, "unfinished", out)
+}
+
+// What was done with a cluster's backups beside it is shown, once it was done at all, and what to do about it.
+func TestStatus_DrillsArchivesAndCopies(t *testing.T) {
+	t.Parallel()
+	prod, now := cluster.Name{Namespace: "tidb", Name: "prod"}, time.Now()
+	archive := journal.About{Operation: journal.Archive, Cluster: prod}
+	drill := journal.About{Operation: journal.Drill, Cluster: prod}
+	for name, row := range map[string]struct {
+		fill func(*exportertest.Storage)
+		want []string
+		not  string
+	}{
+		"none": {func(*exportertest.Storage) {}, []string{`(?m)^tidb/prod +2h00m ago +- +- +- +- +-$`}, "DRILLED|ARCHIVED|COPIED|tidb/prod:"},
+		"all were good": {func(s *exportertest.Storage) {
+			s.Report(exportertest.Drill("b", prod, "r1", now.Add(-90*time.Minute)))
+			s.Report(exportertest.Archive("b", prod, "r2", now.Add(-70*time.Minute)))
+		}, []string{`CLUSTER .* DRILLED +ARCHIVED
+`, `(?m)^tidb/prod .* 1h1[78]m ago +1h0[45]m ago$`}, "COPIED|tidb/prod:"},
+		"copied, and archived now": {func(s *exportertest.Storage) {
+			copied := exportertest.Archive("b", prod, "r2", now.Add(-70*time.Minute))
+			copied.Operation = report.Copy
+			s.Report(copied)
+			s.Lock(archive.Lock(), "r3", now.Add(-time.Minute), false)
+			s.Began(archive, "r3", now.Add(-time.Minute))
+		}, []string{`CLUSTER .* COPIED
+`, `(?m)^tidb/prod .* archive 1m .* 1h0[45]m ago$`}, "ARCHIVED|tidb/prod:"},
+		"a drill failed": {func(s *exportertest.Storage) {
+			s.Report(exportertest.Drill("b", prod, "r1", now.Add(-90*time.Minute)))
+			failed := exportertest.Drill("b", prod, "r2", now.Add(-30*time.Minute))
+			failed.Outcome, failed.ErrorKind = phase.Failed, failure.Unproven.String()
+			s.Report(failed)
+			stopped := exportertest.Drill("b", prod, "r3", now.Add(-15*time.Minute))
+			stopped.Outcome, stopped.ErrorKind = phase.Failed, failure.Interrupted
+			s.Report(stopped)
+		}, []string{`(?m) 1[78]m ago unproven$`, `tidb/prod: its last drill, of b, failed 1[78]m ago \(unproven\)
+  tisnap drill report r2 `}, "r3"},
+		"a drill left what it made": {func(s *exportertest.Storage) {
+			failed := exportertest.Drill("b", prod, "r2", now.Add(-30*time.Minute))
+			failed.Outcome, failed.ErrorKind = phase.Failed, failure.Leaked.String()
+			s.Report(failed)
+		}, []string{`
+  tisnap drill clean r2 --yes `}, "drill report"},
+		"a drill died": {func(s *exportertest.Storage) {
+			s.Lock(drill.Lock(), "r2", now.Add(-time.Hour), true)
+			s.Began(drill, "r2", now.Add(-time.Hour))
+		}, []string{`(?m)^tidb/prod .* drill dead `, `drill r2 died, .*
+  tisnap drill clean r2 --yes `}, "release"},
+		"an archive failed": {func(s *exportertest.Storage) {
+			failed := exportertest.Archive("b", prod, "r2", now.Add(-30*time.Minute))
+			failed.Outcome, failed.ErrorKind = phase.Failed, failure.Denied.String()
+			s.Report(failed)
+		}, []string{`its last archive, of b, failed 2[45]m ago \(denied\)
+  tisnap logs r2 `}, "ARCHIVED"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := filled(t, func(s *exportertest.Storage, _ objstore.Store) {
+				s.Sealed("b", prod, "r0", now.Add(-2*time.Hour))
+				row.fill(s)
+			})
+			code, out, stderr := run(t, "status", "--storage", url)
+			require.Equal(t, ExitDone, code, stderr)
+			for _, text := range row.want {
+				require.Regexp(t, text, out)
+			}
+			require.NotRegexp(t, row.not, out)
+			for line := range strings.Lines(strings.Split(out, "\n\n")[0]) {
+				require.LessOrEqual(t, len(strings.TrimSpace(line)), narrow, line)
+			}
+		})
+	}
 }
 
 // A run whose lock was not renewed for a minute is not shown as one that runs.

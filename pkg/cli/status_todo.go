@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/fleet"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/runs"
 )
@@ -44,6 +46,39 @@ func (i *clusterItem) whatToDo(c *fleet.Cluster, now time.Time, chosen *clusterC
 			short(now.Sub(i.Expected))), "backup %s", c.Name)
 	case i.TooOld:
 		return do(fmt.Sprintf("its recovery point is older than %s", short(chosen.maxAge)), "backup %s", c.Name)
+	}
+	return i.besideToDo(c, now, do)
+}
+
+// besideToDo is what to do about the drills, archives and copies of a cluster that is fine.
+func (i *clusterItem) besideToDo(
+	c *fleet.Cluster, now time.Time, do func(problem, command string, args ...any) *todo,
+) *todo {
+	for _, by := range i.Beside {
+		switch {
+		case by.State != runs.Unfinished:
+		case by.Operation == report.Drill:
+			return do(fmt.Sprintf("drill %s died, and what it made is billed by AWS", by.ID), "drill clean %s --yes",
+				by.ID)
+		default:
+			return do(fmt.Sprintf("%s %s died: the command that started it resumes it", by.Operation, by.ID),
+				"runs describe %s", by.ID)
+		}
+	}
+	for _, op := range []report.Operation{report.Drill, report.Archive, report.Copy} {
+		last := c.Ended(op)
+		if last == nil || last.Outcome != phase.Failed {
+			continue
+		}
+		problem := fmt.Sprintf("its last %s, of %s, failed %s ago (%s)", op, last.Backup,
+			short(now.Sub(last.Finished)), last.ErrorKind)
+		switch {
+		case last.ErrorKind == failure.Leaked.String():
+			return do(problem, "drill clean %s --yes", last.Run)
+		case op == report.Drill:
+			return do(problem, "drill report %s", last.Run)
+		}
+		return do(problem, "logs %s", last.Run)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func oneLine(value any) string { return failure.Line(fmt.Sprint(value)) }
 type table struct {
 	head []string
 	rows [][]string
-	drop []string // columns that go, in this order, until the table is narrow
+	drop []string // columns that go until the table is narrow: empty ones first, in this order
 	more []string // columns of a wide table only
 }
 
@@ -80,7 +80,7 @@ func (t *table) write(w io.Writer, v view) error {
 			shown = append(shown, i)
 		}
 	}
-	for _, column := range t.drop {
+	for _, column := range append(slices.DeleteFunc(slices.Clone(t.drop), t.filled), t.drop...) {
 		if v.wide || width(all, shown) <= narrow {
 			break
 		}
@@ -97,6 +97,12 @@ func (t *table) write(w io.Writer, v view) error {
 		}
 	}
 	return tw.Flush()
+}
+
+// filled reports whether a column has anything but dashes.
+func (t *table) filled(column string) bool {
+	at := slices.Index(t.head, column)
+	return slices.ContainsFunc(t.rows, func(row []string) bool { return row[at] != "-" })
 }
 
 // fit cuts the cells of the last column so that the table fits a terminal.

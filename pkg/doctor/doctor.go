@@ -32,9 +32,13 @@ const (
 	Drill   Purpose = "drill"
 )
 
-// Purposes lists the purposes, the default first. All has what manifests/ grants for backups, restores, gc and archives.
+// Purposes lists the purposes, the default first.
 func Purposes() []string {
-	return []string{string(All), string(Backup), string(Restore), string(GC), string(Archive), string(Copy), string(Drill)}
+	var names []string
+	for _, p := range append([]Purpose{All}, append(usual(), Copy, Drill)...) {
+		names = append(names, string(p))
+	}
+	return names
 }
 
 // usual are the purposes of All. Copies and drills have roles of their own, which most clusters' runs lack.

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
@@ -49,7 +48,8 @@ func (x *Exporter) listPage(r *http.Request, s *fleet.State) (content, error) {
 	if len(found) > 0 {
 		nodes = append(nodes, table(s, found[(number-1)*maxRows:min(number*maxRows, len(found))]))
 	}
-	nodes = append(nodes, pager(question, number, pages), restores(s, question), failures(s, question))
+	nodes = append(nodes, pager(question, number, pages))
+	nodes = append(nodes, restores(s, question), besides(s, question), failures(s, question))
 	return content{title: "Backups", nodes: nodes}, nil
 }
 
@@ -101,7 +101,8 @@ func (x *Exporter) cards(s *fleet.State) g.Node {
 		}
 		done := c.Done()
 		cards = append(cards,
-			h.Li(h.H3(g.Text(short(c.Name.String())), g.Text(" "), clusterBadge(s, c)), newest(s, c), underWay(c),
+			h.Li(h.H3(g.Text(short(c.Name.String())), g.Text(" "), clusterBadge(s, c)), newest(s, c),
+				since(s, c), underWay(c),
 				h.Div(h.Class("sparks"),
 					sparkline("hold", "hold", done, func(r *history.Run) float64 { return r.HoldSeconds }),
 					sparkline("duration", "", done, func(r *history.Run) float64 { return r.Seconds }))))
@@ -147,20 +148,46 @@ func newest(s *fleet.State, c *fleet.Cluster) g.Node {
 		backupLink(string(c.Sealed.ID)))
 }
 
+// since is when the cluster's backups were last restored, drilled, archived and copied into this storage, if ever.
+func since(s *fleet.State, c *fleet.Cluster) g.Node {
+	var last []string
+	for _, of := range []struct {
+		what string
+		run  *history.Run
+	}{
+		{"restored", c.Restored}, {"drilled", c.Ended(report.Drill)}, {"archived", c.Good(report.Archive)},
+		{"copied", c.Good(report.Copy)},
+	} {
+		if of.run == nil {
+			continue
+		}
+		text := of.what + " " + age(of.run.Finished, s.Read) + " ago"
+		if of.run.Outcome == phase.Failed {
+			text += " (" + short(of.run.ErrorKind) + ")"
+		}
+		last = append(last, text)
+	}
+	if len(last) == 0 {
+		return nil
+	}
+	return h.P(g.Text("Last " + strings.Join(last, ", ")))
+}
+
 // dead reports whether the process of the last run that had the cluster's lock died.
 func dead(c *fleet.Cluster) bool { return c.Lock != nil && c.Lock.Dead() }
 
-// underWay links the run that works on the cluster, or that died doing so.
+// underWay links the runs that work on the cluster or on its backups, or that died doing so.
 func underWay(c *fleet.Cluster) g.Node {
-	state := " running: "
-	switch {
-	case dead(c):
-		state = " died: "
-	case !c.Live():
-		return nil
+	out := g.Group{}
+	for _, lock := range c.Open() {
+		state := " running: "
+		if !lock.Alive {
+			state = " died: "
+		}
+		owner := lock.Record.Owner
+		out = append(out, h.P(g.Text(short(string(lock.Operation()))+state), runLink(string(owner.Run))))
 	}
-	owner := c.Lock.Record.Owner
-	return h.P(g.Text(short(owner.Command)+state), runLink(string(owner.Run)))
+	return out
 }
 
 // table begins with what an emergency asks for: a phone shows the first three columns.
@@ -215,76 +242,4 @@ func pager(question string, number, pages int) g.Node {
 		out = append(out, h.A(h.Rel("next"), h.Href(to(number+1)), g.Text("Older")))
 	}
 	return h.Nav(h.Class("pages"), h.Aria("label", "Pages of backups"), out)
-}
-
-// maxRuns is how many restores and how many failed runs are listed.
-const maxRuns = 20
-
-// restores lists the newest restores and resolves, whatever became of them.
-func restores(s *fleet.State, question string) g.Node {
-	rows := g.Group{}
-	for i := len(s.Runs) - 1; i >= 0 && len(rows) < maxRuns; i-- {
-		r := &s.Runs[i]
-		text := strings.ToLower(fmt.Sprintf("%s %s %s", r.Run, r.Cluster, r.Backup))
-		if r.Operation == report.Backup || r.Operation == report.Archive || r.Operation == report.Copy ||
-			r.Operation == report.Drill ||
-			!strings.Contains(text, strings.ToLower(strings.TrimSpace(question))) {
-			continue
-		}
-		outcome := badge(string(r.Outcome), "good")
-		if r.Outcome != phase.Done {
-			outcome = badge(short(string(r.Outcome)), "bad")
-		}
-		rows = append(rows,
-			h.Tr(h.Th(h.Scope("row"), runLink(string(r.Run))), h.Td(outcome), num(age(r.Finished, s.Read)+" ago"),
-				h.Td(g.Text(short(string(r.Operation)))), h.Td(g.Text(short(r.Cluster.String()))),
-				h.Td(backupLink(string(r.Backup))), num(report.Duration(r.Seconds))))
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	return h.Section(h.Aria("label", "Restores"), h.H2(h.Class("title"), g.Text("Recent restores")),
-		scroll("Restores",
-			h.Table(h.THead(
-				h.Tr(column("run", ""), column("state", ""), column("ended", "num"), column("operation", ""),
-					column("into", ""), column("backup", ""), column("took", "num"))), h.TBody(rows))))
-}
-
-// failures are the runs that died with their cluster's lock, and the most recent failed ones: the list of backups has
-// none of them.
-func failures(s *fleet.State, question string) g.Node {
-	rows := g.Group{}
-	add := func(run cluster.RunID, kind string, ended time.Time, of report.Operation, name cluster.Name,
-		backup cluster.BackupID, seconds float64,
-	) {
-		text := strings.ToLower(fmt.Sprintf("%s %s %s %s", run, name, backup, kind))
-		if len(rows) == maxRuns || !strings.Contains(text, strings.ToLower(strings.TrimSpace(question))) {
-			return
-		}
-		rows = append(rows,
-			h.Tr(h.Th(h.Scope("row"), runLink(string(run))), h.Td(badge(kind, "bad")),
-				num(age(ended, s.Read)+" ago"), h.Td(g.Text(short(string(of)))),
-				h.Td(g.Text(short(name.String()))), num(report.Duration(seconds))))
-	}
-	clusters, _ := s.Ordered(len(s.Clusters))
-	for _, c := range clusters {
-		if dead(c) {
-			r := &c.Lock.Record
-			add(r.Owner.Run, "died", r.RenewedAt, c.Lock.Operation(), c.Name, c.Lock.About.Backup,
-				r.RenewedAt.Sub(r.AcquiredAt).Seconds())
-		}
-	}
-	for i := len(s.Runs) - 1; i >= 0; i-- {
-		if r := &s.Runs[i]; r.Outcome != phase.Done {
-			add(r.Run, r.ErrorKind, r.Finished, r.Operation, r.Cluster, r.Backup, r.Seconds)
-		}
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	return h.Section(h.Aria("label", "Failed runs"), h.H2(h.Class("title"), g.Text("Recent failed runs")),
-		scroll("Failed runs",
-			h.Table(h.THead(
-				h.Tr(column("run", ""), column("kind", ""), column("ended", "num"), column("operation", ""),
-					column("cluster", ""), column("took", "num"))), h.TBody(rows))))
 }

@@ -16,8 +16,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/exporter"
 	"github.com/tisnap/tisnap/pkg/exporter/exportertest"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
@@ -177,6 +180,43 @@ func TestPage_RunThatDied(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What was done with a cluster's backups beside it is on its card and in a list, and what died among the failed runs.
+func TestPage_DrillsArchivesAndCopies(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	s := exportertest.New(t.Context(), store)
+	now, prod := time.Now().Add(-30*time.Second), cluster.Name{Namespace: "tidb", Name: "prod"}
+	s.Sealed("b", prod, "r0", now.Add(-9*time.Hour))
+	drilled := exportertest.Drill("b", prod, "r1", now.Add(-8*time.Hour))
+	drilled.Outcome, drilled.ErrorKind = phase.Failed, failure.Unproven.String()
+	s.Report(drilled)
+	s.Report(exportertest.Archive("b", prod, "r2", now.Add(-5*time.Hour)))
+	copied := exportertest.Archive("b", prod, "r3", now.Add(-4*time.Hour))
+	copied.Operation = report.Copy
+	s.Report(copied)
+	archive, drill := journal.About{Operation: journal.Archive, Cluster: prod}, journal.About{Operation: journal.Drill, Cluster: prod}
+	s.Lock(archive.Lock(), "r4", now.Add(-time.Minute), false)
+	s.Began(archive, "r4", now.Add(-time.Minute))
+	s.Lock(drill.Lock(), "r5", now.Add(-time.Hour), true)
+	s.Began(drill, "r5", now.Add(-time.Hour))
+	require.NoError(t, s.Err())
+	x := exporter.New(store, exporter.Options{})
+	require.NoError(t, x.Refresh(t.Context()))
+	home := get(t, x, "/").Body.String()
+	for _, text := range []string{
+		"<p>Last drilled 7 h 48 min ago (unproven), archived 4 h 55 min ago, copied 3 h 55 min ago</p>",
+		`<p>archive running: <a href="/runs/r4">r4</a></p>`, `<p>drill died: <a href="/runs/r5">r5</a></p>`,
+		"Recent drills, archives and copies", `<th scope="row"><a href="/runs/r2">r2</a></th><td><span class="badge good">done</span></td>`,
+		`<th scope="row"><a href="/runs/r5">r5</a></th><td><span class="badge bad">died</span></td>`,
+	} {
+		require.Contains(t, home, text)
+	}
+	require.NotContains(t, home, "Recent restores")
+	found := get(t, x, "/?q=archive").Body.String()
+	require.Contains(t, found, "/runs/r2")
+	require.NotContains(t, found, "/runs/r3")
 }
 
 // Nor is one that may have died shown as running.

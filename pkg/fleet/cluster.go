@@ -99,6 +99,35 @@ func (c *Cluster) Count(op report.Operation, outcome string) (n int) {
 	return n
 }
 
+// Open returns the locks whose owners live, or died in a run without an end: the cluster's own, then those of drills,
+// archives and copies.
+func (c *Cluster) Open() (open []*Lock) {
+	all := []*Lock{c.Lock, c.Beside[journal.Drill], c.Beside[journal.Archive], c.Beside[journal.Copy]}
+	return slices.DeleteFunc(all, func(l *Lock) bool { return l == nil || !l.Alive && !l.Dead() })
+}
+
+// Ended returns the last run of an operation that was done, or failed without being interrupted; nil without one.
+func (c *Cluster) Ended(op report.Operation) *history.Run {
+	var last *history.Run
+	for _, r := range c.Runs[op] {
+		if r.ErrorKind != failure.Interrupted && (last == nil || !r.Finished.Before(last.Finished)) {
+			last = r
+		}
+	}
+	return last
+}
+
+// Good returns the last run of an operation that was done; nil without one.
+func (c *Cluster) Good(op report.Operation) *history.Run {
+	var last *history.Run
+	for _, r := range c.Runs[op] {
+		if r.Outcome == phase.Done && (last == nil || !r.Finished.Before(last.Finished)) {
+			last = r
+		}
+	}
+	return last
+}
+
 // Done returns the backups that succeeded, deleted ones included, the oldest first.
 func (c *Cluster) Done() (done []*history.Run) {
 	for _, r := range c.Runs[report.Backup] {

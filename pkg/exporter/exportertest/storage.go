@@ -88,6 +88,11 @@ func (s *Storage) SilentLock(of cluster.Name, run cluster.RunID, acquired time.T
 
 // Journal adds the journal of a backup that came as far as the last of the steps, ten seconds each, and did not end it.
 func (s *Storage) Journal(of cluster.Name, run cluster.RunID, backup cluster.BackupID, began time.Time, steps ...string) {
+	s.Began(journal.About{Operation: journal.Backup, Cluster: of, Backup: backup, Tool: "v1"}, run, began, steps...)
+}
+
+// Began adds the journal of any run as Journal does.
+func (s *Storage) Began(about journal.About, run cluster.RunID, began time.Time, steps ...string) {
 	seq := 0
 	add := func(kind phase.RecordType, step string, data any) {
 		seq++
@@ -97,7 +102,7 @@ func (s *Storage) Journal(of cluster.Name, run cluster.RunID, backup cluster.Bac
 		}
 		s.put(manifest.JournalKey(run, seq), r)
 	}
-	add(phase.RecordRun, "", journal.About{Operation: journal.Backup, Cluster: of, Backup: backup, Tool: "v1"})
+	add(phase.RecordRun, "", about)
 	for i, step := range steps {
 		add(phase.RecordBegin, step, nil)
 		began = began.Add(10 * time.Second)
