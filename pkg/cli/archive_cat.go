@@ -65,16 +65,16 @@ the volume's beginning.`,
 	return cmd
 }
 
-func (a *app) archiveCat(ctx context.Context, repo *repoFlags, ref, name, to string, zeroed bool) error {
+func (a *app) archiveCat(ctx context.Context, repo *repoFlags, ref, name, to string, zeroed bool) (err error) {
 	if file, ok := a.streams.Out.(*os.File); to == "-" && ok && term.IsTerminal(int(file.Fd())) {
 		return failure.New(failure.Usage, "write volume", name, "standard output is a terminal").
 			WithHint("redirect it, or give --to FILE")
 	}
-	found, done, err := a.openArchive(ctx, repo, ref)
+	ctx, found, err := a.holdArchive(ctx, repo, ref, "cat")
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer func() { err = found.done(err) }()
 	store, v, err := findVolume(found.archive, name)
 	if err != nil {
 		return failure.Annotate(err, "find volume", found.id)

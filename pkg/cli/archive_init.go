@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/storage"
 )
 
@@ -21,6 +22,8 @@ type archiveInitDoc struct {
 	header
 	Repository string       `json:"repository"` // its id
 	URL        string       `json:"url"`
+	Writers    string       `json:"writers"`    // at the same time: many, or one
+	ObjectLock bool         `json:"objectLock"` // of the bucket
 	Slots      []slotOutput `json:"slots"`
 }
 
@@ -39,9 +42,9 @@ func (a *app) archiveInitCommand(repo *repoFlags) *cobra.Command {
 
 Its key is encrypted for each --recipient, and for the passphrase of --repo-passphrase-file:
 any one of them unlocks the repository, and without all of them its archives are lost. Give
-two at least, and keep them apart. The storage has to honour conditional writes, which is
-proven first. Keep the id that is printed: with --repo-id, another repository at the same
-place is refused.`,
+two at least, and keep them apart. Whether the storage honours conditional writes is tried
+first: without them only one command may write at a time, which describe shows. Keep the id that
+is printed: with --repo-id, another repository at the same place is refused.`,
 		Example: `  age-keygen -o ops.key    # prints its recipient, age1…
   tisnap archive init --repo s3://archive/prod --recipient age1… --recipient age1…
   tisnap archive init --repo file:///mnt/archive --recipient age1… --repo-passphrase-file safe.txt`,
@@ -81,21 +84,53 @@ func (a *app) archiveInit(ctx context.Context, repo *repoFlags, recipients []str
 		return nil, err
 	}
 	defer done()
-	if err := storage.Prove(ctx, store); err != nil {
+	able, err := a.probe(ctx, store)
+	if err != nil {
 		return nil, err
 	}
 	r, err := repository.Init(ctx, store, keys, slots, format.Settings{
-		PackSize: repository.DefaultPackSize,
-		Storage:  format.Storage{ConditionalCreate: true, ConditionalReplace: true}, // proven above
+		PackSize: repository.DefaultPackSize, Storage: able,
 	})
 	if err != nil {
 		return nil, err
 	}
-	doc := &archiveInitDoc{header: newHeader("ArchiveRepository"), Repository: r.ID().String(), URL: store.URL()}
+	if !able.ManyWriters() {
+		a.warn(errors.New("the storage ignores conditional writes: one archive at a time, one prune at a time, and " +
+			"none beside the other"))
+	}
+	doc := &archiveInitDoc{
+		header: newHeader("ArchiveRepository"), Repository: r.ID().String(), URL: store.URL(),
+		Writers: writers(able), ObjectLock: able.ObjectLock,
+	}
 	for _, s := range slots {
 		doc.Slots = append(doc.Slots, slotOutput{Type: s.Type, Key: s.Key})
 	}
 	return doc, nil
+}
+
+// probe finds out what the storage is able to do.
+func (a *app) probe(ctx context.Context, store objstore.Store) (able format.Storage, err error) {
+	honours, err := storage.Probe(ctx, store)
+	if err != nil {
+		return able, err
+	}
+	able.ConditionalCreate, able.ConditionalReplace = honours.Create, honours.Replace
+	if bucket, ok := objstore.BucketOf(store); ok {
+		lock, err := bucket.ObjectLock(ctx)
+		if err != nil { // the permission is optional, and other servers may not know the call
+			a.warn(fmt.Errorf("whether the bucket has Object Lock could not be determined: %w", err))
+		}
+		able.ObjectLock = lock.Enabled
+	}
+	return able, nil
+}
+
+// writers is how many may write to a repository at the same time.
+func writers(s format.Storage) string {
+	if s.ManyWriters() {
+		return "many"
+	}
+	return "one"
 }
 
 // newSlots encrypts the key for each recipient, and for the passphrase if there is one.
@@ -139,8 +174,8 @@ func (f *repoFlags) newSlots(keys *format.Keyring, recipients []string) (slots [
 func (d *archiveInitDoc) names() []string { return nameIf(true, "repository", d.Repository) }
 
 func (d *archiveInitDoc) table(w io.Writer, _ view) error {
-	_, err := fmt.Fprintf(w, "repository  %s\nurl         %s\nkeys        %d\n", d.Repository, oneLine(d.URL),
-		len(d.Slots))
+	_, err := fmt.Fprintf(w, "repository  %s\nurl         %s\nwriters     %s\nkeys        %d\n", d.Repository,
+		oneLine(d.URL), d.Writers, len(d.Slots))
 	for _, s := range d.Slots {
 		if err == nil {
 			_, err = fmt.Fprintf(w, "  %s\n", oneLine(strings.TrimSpace(s.Type+" "+s.Key)))

@@ -3,14 +3,18 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"filippo.io/age"
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/lease"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -75,6 +79,61 @@ func (a *app) openArchive(ctx context.Context, f *repoFlags, ref string) (found 
 		return found, nil, err
 	}
 	return found, done, nil
+}
+
+// releaseWithin bounds the end of a lease once the command is done.
+const releaseWithin = 10 * time.Second
+
+// reading takes the lease of a reader, so that no prune deletes what it finds afterwards. done ends it: it adds to the
+// command's error that the lease was broken meanwhile. Who may only read the repository has none, and is warned.
+func (a *app) reading(
+	ctx context.Context, r *repository.Repository, what string,
+) (kept context.Context, done func(error) error, err error) {
+	l, err := lease.Read(ctx, r.Objects(), what)
+	if failure.Is(err, failure.Denied) {
+		a.warn(fmt.Errorf("a prune of the repository meanwhile may delete what is read, if it is forgotten: %w", err))
+		return ctx, func(err error) error { return err }, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	kept, stop := l.Keep(ctx)
+	return kept, func(err error) error {
+		stop()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
+		defer cancel()
+		return errors.Join(err, l.Release(ctx))
+	}, nil
+}
+
+// heldArchive is an archive of which nothing is deleted until done.
+type heldArchive struct {
+	readArchive
+	done func(error) error // ends the lease and the connection; see reading
+}
+
+// holdArchive is openArchive with the lease of a reader. The context ends once the lease is broken.
+func (a *app) holdArchive(
+	ctx context.Context, f *repoFlags, ref, what string,
+) (kept context.Context, held heldArchive, err error) {
+	r, closed, err := a.openRepository(ctx, f)
+	if err != nil {
+		return nil, held, err
+	}
+	kept, done, err := a.reading(ctx, r, what)
+	if err != nil {
+		closed()
+		return nil, held, err
+	}
+	held.done = func(err error) error {
+		defer closed()
+		return done(err)
+	}
+	held.Repository = r
+	if held.id, held.archive, err = r.Find(kept, ref); err != nil {
+		return nil, held, held.done(err)
+	}
+	return kept, held, nil
 }
 
 // openRepoStore connects to the storage of the repository.

@@ -87,15 +87,14 @@ the blocks, the other volumes are written, and the exit code is 10.`,
 func (a *app) archiveRestore(
 	ctx context.Context, repo *repoFlags, ref, dir string, snapshots snapshotFlags,
 ) error {
-	found, done, err := a.openArchive(ctx, repo, ref)
+	ctx, found, err := a.holdArchive(ctx, repo, ref, "restore")
 	if err != nil {
 		return err
 	}
-	defer done()
 	if snapshots.on {
-		return a.archiveSnapshots(ctx, found, snapshots)
+		return found.done(a.archiveSnapshots(ctx, found.readArchive, snapshots))
 	}
-	return a.archiveImages(ctx, found, dir)
+	return found.done(a.archiveImages(ctx, found.readArchive, dir))
 }
 
 func (a *app) archiveImages(ctx context.Context, found readArchive, dir string) error {

@@ -77,12 +77,17 @@ func parseSample(text string) (float64, error) {
 
 func (a *app) archiveVerify(
 	ctx context.Context, repo *repoFlags, refs []string, level verify.Level, share float64,
-) error {
+) (err error) {
 	r, done, err := a.openRepository(ctx, repo)
 	if err != nil {
 		return err
 	}
 	defer done()
+	ctx, released, err := a.reading(ctx, r, "verify")
+	if err != nil {
+		return err
+	}
+	defer func() { err = released(err) }()
 	ids, err := archiveIDs(ctx, r, refs)
 	if err != nil {
 		return err

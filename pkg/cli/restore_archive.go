@@ -74,11 +74,15 @@ func (a *app) openSource(
 			ref = last.About.Request[fromArchive]
 		}
 	}
-	found, done, err := a.openArchive(ctx, &f.repo, ref)
+	_, found, err := a.holdArchive(ctx, &f.repo, ref, "restore --from-archive") // whose pack is missing fails anyway
 	if err != nil {
 		return nil, err
 	}
-	c.later(done)
+	c.later(func() {
+		if err := found.done(nil); err != nil {
+			a.warn(err)
+		}
+	})
 	e, err := c.ebs(ctx)
 	if err != nil {
 		return nil, err

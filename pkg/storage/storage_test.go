@@ -68,6 +68,25 @@ func TestOpen_ServerIgnoresConditions_IsRefusedByName(t *testing.T) {
 	}
 }
 
+// An archive repository can do without: it only has to know.
+func TestProbe_FindsWhatTheServerHonours(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]deaf{
+		"all": {}, "no If-None-Match": {noneMatch: true}, "no If-Match": {match: true}, "none": {noneMatch: true, match: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			row.Store = objstoretest.NewMemory(nil)
+			honours, err := storage.Probe(t.Context(), row)
+			require.NoError(t, err)
+			require.Equal(t, storage.Conditions{Create: !row.noneMatch, Replace: !row.match}, honours)
+			objects, err := row.List(t.Context(), "")
+			require.NoError(t, err)
+			require.Empty(t, objects)
+		})
+	}
+}
+
 // What was proven of a server is not proven again by the same version, and is by the next.
 func TestOpen_ProvesOnceForEachVersion(t *testing.T) {
 	t.Parallel()

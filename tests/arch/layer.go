@@ -38,7 +38,7 @@ func layers() [][]string {
 		{"kube/operator1", "kube/operator2"},
 		{"kube/forward", "kube/cage"},
 		{"ebs", "objstore", "pd", "tikv", "kube", "tidb"},
-		{"kube/kubetest", "ebsdirect", "archive/repository"},
+		{"kube/kubetest", "ebsdirect", "archive/repository", "archive/lease"},
 		{"archive/volume", "archive/archivetest"},
 		{"archive/snapshot", "archive/verify", "archive/bench"},
 		{"earlyapply", "marks", "phase"},

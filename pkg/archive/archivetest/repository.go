@@ -27,6 +27,8 @@ func New(
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := repository.Init(ctx, store, keys, []format.Slot{slot}, format.Settings{PackSize: packSize})
+	r, err := repository.Init(ctx, store, keys, []format.Slot{slot}, format.Settings{
+		PackSize: packSize, Storage: format.Storage{ConditionalCreate: true, ConditionalReplace: true},
+	})
 	return r, owner, err
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/lease"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
@@ -28,6 +29,11 @@ func (r *run) commit(ctx context.Context, _ *phase.Scope) error {
 	err := r.Repository.Commit(ctx, r.choice.Archive, a)
 	if failure.Is(err, failure.Conflict) {
 		there, readErr := r.Repository.Archive(ctx, r.choice.Archive)
+		if failure.Is(readErr, failure.NotFound) {
+			return failure.New(failure.Conflict, "commit archive", r.choice.Archive,
+				"a prune broke its lease, or it was forgotten: it cannot be committed any more").
+				WithHint("run the command with another --run-id")
+		}
 		if readErr != nil {
 			return readErr
 		}
@@ -41,8 +47,11 @@ func (r *run) commit(ctx context.Context, _ *phase.Scope) error {
 	return r.committed(ctx, nil)
 }
 
-// committed fills in the result.
-func (r *run) committed(context.Context, *phase.Scope) error {
+// committed ends the lease, and fills in the result.
+func (r *run) committed(ctx context.Context, _ *phase.Scope) error {
+	if err := lease.End(ctx, r.Repository.Objects(), r.choice.Archive); err != nil {
+		return err
+	}
 	r.result.Committed = true
 	r.result.Volumes, r.result.Spent = r.archived.Volumes, r.archived.Spent
 	return nil

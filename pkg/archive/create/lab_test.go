@@ -98,12 +98,16 @@ func newLab(t *testing.T) *lab {
 type stalling struct {
 	*objstoretest.Memory
 	stallOnce atomic.Bool
+	before    func(key string) // is called before each Create
 }
 
 func (s *stalling) Create(ctx context.Context, key string, body []byte) (objstore.Version, error) {
 	if strings.HasPrefix(key, format.PackPrefix) && s.stallOnce.CompareAndSwap(true, false) {
 		<-ctx.Done()
 		return "", ctx.Err()
+	}
+	if s.before != nil {
+		s.before(key)
 	}
 	return s.Memory.Create(ctx, key, body)
 }

@@ -84,17 +84,21 @@ func state(s *ebs.Snapshot) string {
 	return string(s.State)
 }
 
-// choose fixes the archive's id and its base.
-func (r *run) choose(ctx context.Context, s *phase.Scope) error {
-	base, err := r.findBase(ctx, s)
-	if err != nil {
+// choose fixes the archive's id and its base, which is looked for under the archive's lease.
+func (r *run) choose(ctx context.Context, s *phase.Scope) (err error) {
+	if r.choice.Archive == "" {
+		var random [4]byte
+		_, _ = rand.Read(random[:]) // never fails
+		r.choice = choice{
+			Archive: string(r.opts.Backup) + "-" + hex.EncodeToString(random[:]),
+			Created: time.Now().UTC().Truncate(time.Second),
+		}
+	}
+	if err := r.takeLease(ctx); err != nil {
 		return err
 	}
-	var random [4]byte
-	_, _ = rand.Read(random[:]) // never fails
-	r.choice = choice{
-		Archive: string(r.opts.Backup) + "-" + hex.EncodeToString(random[:]), Base: base,
-		Created: time.Now().UTC().Truncate(time.Second),
+	if r.choice.Base, err = r.findBase(ctx, s); err != nil {
+		return err
 	}
 	return r.prepare(ctx, s)
 }
@@ -102,6 +106,9 @@ func (r *run) choose(ctx context.Context, s *phase.Scope) error {
 // prepare makes the works by the choice. The backup is read again, since from here on the lock protects it.
 func (r *run) prepare(ctx context.Context, s *phase.Scope) error {
 	if err := r.load(ctx); err != nil {
+		return err
+	}
+	if err := r.resumeLease(ctx); err != nil {
 		return err
 	}
 	r.result.Archive, r.result.Base = r.choice.Archive, r.choice.Base

@@ -40,6 +40,8 @@ func (r *run) read(ctx context.Context, s *phase.Scope) error {
 	if err := s.Intent(ctx, journal.IntentPacks, own); err != nil {
 		return err
 	}
+	ctx, stop := r.using.keepLease(ctx)
+	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	d := &durable{scope: s, spent: r.calls}

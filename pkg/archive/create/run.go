@@ -46,6 +46,7 @@ type run struct {
 	manifest *manifest.Manifest
 	works    []work
 	choice   choice
+	using    using
 	earlier  earlier
 	archived archived
 	result   Result

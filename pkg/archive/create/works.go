@@ -61,7 +61,7 @@ func (w *work) freeUnknown() string {
 
 // makeWorks finds out what each volume can be compared with.
 func (r *run) makeWorks(ctx context.Context, s *phase.Scope) error {
-	bases, err := r.bases(ctx)
+	bases, err := r.bases(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -70,6 +70,14 @@ func (r *run) makeWorks(ctx context.Context, s *phase.Scope) error {
 	for _, snap := range r.manifest.Snapshots {
 		w := work{Snapshot: snap, compared: WithNothing}
 		base, there := bases[w.slot()]
+		if there {
+			if there, err = r.mayUse(ctx, base.Volume); err != nil {
+				return err
+			}
+			if !there {
+				s.Note("%s: a prune condemned objects of its base: reading and storing all blocks", w.slot())
+			}
+		}
 		switch {
 		case !there:
 		case base.Source == string(snap.ID) && (base.Counts.Free == 0 || r.opts.SkipFree == SkipAuto):
@@ -120,11 +128,15 @@ type baseVolume struct {
 }
 
 // bases returns the volumes of the base archive; none without one.
-func (r *run) bases(ctx context.Context) (map[slot]baseVolume, error) {
+func (r *run) bases(ctx context.Context, s *phase.Scope) (map[slot]baseVolume, error) {
 	if r.choice.Base == "" {
 		return nil, nil
 	}
 	a, err := r.Repository.Archive(ctx, r.choice.Base)
+	if failure.Is(err, failure.NotFound) { // forgotten since the run began
+		s.Note("the base %s was forgotten: reading and storing all blocks", r.choice.Base)
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

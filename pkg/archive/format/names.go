@@ -18,6 +18,10 @@ const (
 	PackPrefix     = "packs/"
 	SegmentPrefix  = "segs/"
 	ArchivePrefix  = "archives/"
+
+	LeasePrefix     = "leases/"
+	CondemnedPrefix = "condemned/"
+	EpochPath       = "epoch.json"
 )
 
 // RepositoryID identifies a repository, and commits to its first key: two keys never have the same id.
@@ -104,6 +108,16 @@ func ParsePackPath(path string) (PackName, error) {
 		err = failure.New(failure.Corrupt, "", "", "it is no pack's path")
 	}
 	return p, failure.Wrap(err, failure.Corrupt, "parse name", path)
+}
+
+// ParseSegmentPath returns the name of the segment with this key.
+func ParseSegmentPath(path string) (SegmentName, error) {
+	var s SegmentName
+	err := unhex(s[:], strings.TrimPrefix(path, SegmentPrefix))
+	if err == nil && s.Path() != path {
+		err = failure.New(failure.Corrupt, "", "", "it is no segment's path")
+	}
+	return s, failure.Wrap(err, failure.Corrupt, "parse name", path)
 }
 
 // unhex accepts exactly what hex.EncodeToString makes of out.

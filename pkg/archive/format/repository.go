@@ -49,6 +49,9 @@ type Storage struct {
 	ObjectLock         bool `json:"objectLock"`
 }
 
+// ManyWriters reports whether the storage honours the conditional writes that several writers and prunes need.
+func (s Storage) ManyWriters() bool { return s.ConditionalCreate && s.ConditionalReplace }
+
 // EncodeRepository returns repo.json for the keys, whose newest one the slots have.
 func EncodeRepository(keys *Keyring, slots []Slot, settings Settings) ([]byte, error) {
 	r := Repository{

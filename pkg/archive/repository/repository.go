@@ -23,8 +23,8 @@ type Repository struct {
 	readers  sync.Pool // of *reader
 }
 
-// Init creates a repository whose newest key the slots have. The storage must honour conditional writes, which the
-// caller proves (storage.Prove). A repository that is there already is a Conflict, and stays unchanged.
+// Init creates a repository whose newest key the slots have. The caller finds out which conditional writes the storage
+// honours (storage.Probe). A repository that is there already is a Conflict, and stays unchanged.
 func Init(
 	ctx context.Context, store objstore.Store, keys *format.Keyring, slots []format.Slot, settings format.Settings,
 ) (*Repository, error) {
@@ -36,7 +36,8 @@ func Init(
 	if err != nil {
 		return nil, err
 	}
-	switch _, err := store.Create(ctx, format.RepositoryPath, text); {
+	_, err = store.Create(ctx, format.RepositoryPath, text)
+	switch {
 	case failure.Is(err, failure.Conflict):
 		return nil, failure.New(failure.Conflict, "create repository", store.URL(), "there is one already").
 			WithHint("use it, or create one below another prefix")
@@ -76,6 +77,9 @@ func (r *Repository) Keys() *format.Keyring { return r.keys }
 
 // Settings are those that init chose.
 func (r *Repository) Settings() format.Settings { return r.settings }
+
+// Objects is the storage that the repository is in, for leases and prunes.
+func (r *Repository) Objects() objstore.Store { return r.store }
 
 // PutPack writes a closed pack. Its name is random, so that an object of this name is a Conflict that is not to be
 // repeated: the pack of another write of the same bytes, or a foreign one.

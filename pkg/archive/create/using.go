@@ -1,0 +1,94 @@
+package create
+
+import (
+	"context"
+
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/lease"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// using is the run's use of the repository beside others'.
+type using struct {
+	lease     *lease.Lease     // nil before the run has one, and after it has committed
+	condemned *lease.Condemned // that the archive must not refer to
+}
+
+// takeLease takes the lease of a new archive. What the run reads of the repository afterwards stays.
+func (r *run) takeLease(ctx context.Context) (err error) {
+	if r.using.lease != nil {
+		return nil // by an earlier try
+	}
+	if err := r.checkWriters(ctx); err != nil {
+		return err
+	}
+	r.using.lease, r.using.condemned, err = lease.Write(ctx, r.Repository.Objects(), r.choice.Archive,
+		string(r.opts.Run))
+	return err
+}
+
+// checkWriters refuses a second writer where the storage allows only one.
+func (r *run) checkWriters(ctx context.Context) error {
+	if r.Repository.Settings().Storage.ManyWriters() {
+		return nil
+	}
+	others, err := lease.All(ctx, r.Repository.Objects())
+	if err != nil {
+		return err
+	}
+	for i := range others {
+		if others[i].Archive != "" {
+			return failure.New(failure.Conflict, "create archive", r.choice.Archive,
+				"archive %s is being made, and the repository's storage allows one writer at a time: it ignores "+
+					"conditional writes", others[i].Archive).
+				WithHint("finish that run by its command; if it is given up, delete %s", others[i].Key)
+		}
+	}
+	return nil
+}
+
+// resumeLease continues with the lease of the run's earlier processes. If it was broken, what they stored may be gone:
+// then the run can only end, if it has committed.
+func (r *run) resumeLease(ctx context.Context) (err error) {
+	if r.using.lease != nil {
+		return nil
+	}
+	r.using.lease, r.using.condemned, err = lease.Resume(ctx, r.Repository.Objects(), r.choice.Archive)
+	if failure.Is(err, failure.Conflict) {
+		if _, missing := r.Repository.Archive(ctx, r.choice.Archive); missing == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// keepLease renews the lease until stop is called. The context ends once it is found to be broken.
+func (u *using) keepLease(ctx context.Context) (kept context.Context, stop func()) {
+	if u.lease == nil {
+		return ctx, func() {}
+	}
+	return u.lease.Keep(ctx)
+}
+
+// mayUse reports whether the archive may refer to all that a volume of its base does.
+func (r *run) mayUse(ctx context.Context, base format.Volume) (bool, error) {
+	condemned := r.using.condemned
+	if condemned.Empty() {
+		return true, nil
+	}
+	for _, name := range base.Segments {
+		if condemned.Has(name.Path()) {
+			return false, nil
+		}
+		s, err := r.Repository.Segment(ctx, name)
+		if err != nil {
+			return false, err
+		}
+		for i := range s {
+			if s[i].State == format.Saved && condemned.Has(s[i].Pack.Name.Path()) {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,121 @@
+package create_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/archive/create"
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/lease"
+	"github.com/tisnap/tisnap/pkg/archive/volume"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// leases are those in the repository.
+func (l *lab) leases(t *testing.T) []lease.Other {
+	t.Helper()
+	all, err := lease.All(t.Context(), l.objects)
+	require.NoError(t, err)
+	return all
+}
+
+// A run has a lease until it has committed, over all of its processes.
+func TestRun_Stopped_KeepsItsLease(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.write(t, 0, span(0, 40)...)
+	backup := l.backup(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	stopped, err := create.Run(ctx, l.deps(stopAfter(l.open(t), 20, stop)), l.options(backup, "run-1"))
+	require.Error(t, err)
+	require.Len(t, l.leases(t), 1)
+	require.Equal(t, stopped.Archive, l.leases(t)[0].Archive)
+	l.archive(t, backup, "run-1")
+	require.Empty(t, l.leases(t))
+}
+
+// After its lease was broken a run fails, whatever it has stored, and another one archives the backup.
+func TestRun_LeaseIsBroken_FailsClosed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.write(t, 0, span(0, 40)...)
+	backup := l.backup(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	_, err := create.Run(ctx, l.deps(stopAfter(l.open(t), 20, stop)), l.options(backup, "run-1"))
+	require.Error(t, err)
+	broken := l.leases(t)[0]
+	require.NoError(t, broken.Break(t.Context(), l.objects))
+	_, err = create.Run(t.Context(), l.deps(l.open(t)), l.options(backup, "run-1"))
+	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
+	require.NotEmpty(t, failure.HintOf(err))
+	ids, err := l.repo.Archives(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, ids)
+}
+
+// A lease that is broken while its process is stopped, after it stored everything, keeps it from committing.
+func TestRun_LeaseIsBrokenBeforeTheCommit_FailsClosed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.write(t, 0, span(0, 4)...)
+	backup := l.backup(t)
+	l.objects.before = func(key string) {
+		if !strings.HasPrefix(key, format.ArchivePrefix) {
+			return
+		}
+		l.objects.before = nil
+		broken := l.leases(t)[0]
+		require.NoError(t, broken.Break(t.Context(), l.objects))
+	}
+	_, err := create.Run(t.Context(), l.deps(l.open(t)), l.options(backup, "run-1"))
+	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
+	ids, err := l.repo.Archives(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, ids)
+}
+
+// What a prune condemned before the run's lease is stored again, although the base has it.
+func TestRun_BaseIsCondemned_RefersToNoneOfIt(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.write(t, 0, span(0, 20)...)
+	l.write(t, 1, span(0, 20)...)
+	backup := l.backup(t)
+	first := l.archive(t, backup, "run-1")
+	a, err := l.repo.Archive(t.Context(), first.Archive)
+	require.NoError(t, err)
+	s, err := l.repo.Segment(t.Context(), a.Stores[0].Volumes[0].Segments[0])
+	require.NoError(t, err)
+	require.NoError(t, lease.Condemn(t.Context(), l.objects, []string{
+		s[0].Pack.Name.Path(), a.Stores[1].Volumes[0].Segments[0].Path(),
+	}))
+	again := l.archive(t, backup, "run-2")
+	require.Equal(t, volume.Stats{Read: 40, Packed: 40}, sum(again))
+	l.requireWhole(t, again.Archive)
+}
+
+// The base may be forgotten while a run is stopped: it is resumed without one.
+func TestRun_BaseIsForgottenMeanwhile_ReadsAll(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.write(t, 0, span(0, 20)...)
+	first := l.archive(t, l.backup(t), "run-1")
+	l.write(t, 0, span(0, 10)...)
+	backup := l.backup(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	_, err := create.Run(ctx, l.deps(stopAfter(l.open(t), 3, stop)), l.options(backup, "run-2"))
+	require.Error(t, err)
+	_, version, err := l.objects.Get(t.Context(), format.ArchivePrefix+first.Archive)
+	require.NoError(t, err)
+	_, err = l.objects.Replace(t.Context(), format.ArchivePrefix+first.Archive, []byte(format.Tombstone), version)
+	require.NoError(t, err)
+	second := l.archive(t, backup, "run-2")
+	require.Equal(t, create.WithNothing, second.Volumes[0].Compared)
+	l.requireWhole(t, second.Archive)
+}

@@ -1,0 +1,191 @@
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
+)
+
+const (
+	// MaxLists is how many lists of condemned objects may wait for leases.
+	MaxLists = 16
+	// partKeys is how many keys one object of a list has.
+	partKeys = 50000
+	// rereads bounds how often lists are read again because others ended them meanwhile.
+	rereads = 100
+)
+
+// State is the repository's epoch, and what is condemned: the one object that prunes change, each as a whole.
+type State struct {
+	Epoch int64  `json:"epoch"`
+	Lists []List `json:"lists,omitempty"`
+	Nonce string `json:"nonce"` // no two versions are equal
+}
+
+// List is what was condemned in an epoch.
+type List struct {
+	Epoch int64    `json:"epoch"`
+	Parts []string `json:"parts"` // names of its objects
+}
+
+// readState reads the state, and its version; "" before the first prune.
+func readState(ctx context.Context, store objstore.Store) (s State, version objstore.Version, err error) {
+	text, version, err := store.Get(ctx, format.EpochPath)
+	if failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" {
+		return s, "", nil
+	}
+	if err != nil {
+		return s, "", failure.Annotate(err, "read epoch", store.URL())
+	}
+	return s, version, failure.Wrap(json.Unmarshal(text, &s), failure.Corrupt, "read epoch", store.URL())
+}
+
+// swap replaces the state, if it is still that version: otherwise Conflict.
+func swap(ctx context.Context, store objstore.Store, s State, old objstore.Version) error {
+	s.Nonce = rand.Text()
+	text, err := json.Marshal(s)
+	if err != nil {
+		return failure.Wrap(err, failure.Usage, "change epoch", store.URL())
+	}
+	if old == "" {
+		_, err = store.Create(ctx, format.EpochPath, text)
+	} else {
+		_, err = store.Replace(ctx, format.EpochPath, text, old)
+	}
+	if err != nil { // it may have happened
+		stored, _, readErr := store.Get(ctx, format.EpochPath)
+		if readErr == nil && string(stored) == string(text) {
+			err = nil
+		}
+	}
+	return failure.Annotate(err, "change epoch", store.URL())
+}
+
+// Lists returns what is condemned and not dealt with.
+func Lists(ctx context.Context, store objstore.Store) ([]List, error) {
+	s, _, err := readState(ctx, store)
+	return s.Lists, err
+}
+
+// Condemn begins an epoch in which these keys, of packs and segments, are condemned. A Conflict means that another one
+// began at the same time, and this one did not.
+func Condemn(ctx context.Context, store objstore.Store, keys []string) error {
+	state, version, err := readState(ctx, store)
+	if err != nil {
+		return err
+	}
+	if len(state.Lists) >= MaxLists {
+		return failure.New(failure.Unready, "condemn", store.URL(), "%d earlier prunes wait for leases", MaxLists).
+			WithHint("`tisnap archive prune --dry-run` lists the leases")
+	}
+	list := List{Epoch: state.Epoch + 1}
+	for part := range slices.Chunk(keys, partKeys) {
+		name := strings.ToLower(rand.Text())
+		if _, err := store.Create(ctx, format.CondemnedPrefix+name, []byte(strings.Join(part, "\n"))); err != nil {
+			return failure.Annotate(err, "condemn", store.URL())
+		}
+		list.Parts = append(list.Parts, name)
+	}
+	state.Epoch, state.Lists = list.Epoch, append(state.Lists, list)
+	return swap(ctx, store, state, version)
+}
+
+// Stands reports whether a list is condemned still. Then every client that took its lease so far knows of it, or has a
+// lease of an older epoch.
+func Stands(ctx context.Context, store objstore.Store, list List) (bool, error) {
+	lists, err := Lists(ctx, store)
+	return slices.ContainsFunc(lists, list.is), err
+}
+
+func (l List) is(o List) bool { return l.Epoch == o.Epoch && slices.Equal(l.Parts, o.Parts) }
+
+// Finish ends a list, whose objects are deleted, or referred to again.
+func Finish(ctx context.Context, store objstore.Store, list List) error {
+	for {
+		state, version, err := readState(ctx, store)
+		if err != nil {
+			return err
+		}
+		left := slices.DeleteFunc(slices.Clone(state.Lists), list.is)
+		if len(left) < len(state.Lists) {
+			state.Lists = left
+			err = swap(ctx, store, state, version)
+		}
+		if failure.Is(err, failure.Conflict) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, part := range list.Parts {
+			if err := store.Delete(ctx, format.CondemnedPrefix+part); err != nil {
+				return failure.Annotate(err, "end list", part)
+			}
+		}
+		return nil
+	}
+}
+
+// Keys returns the keys of a list; NotFound if it was ended. Keys of anything but packs and segments are Corrupt.
+func (l List) Keys(ctx context.Context, store objstore.Store) ([]string, error) {
+	var keys []string
+	for _, part := range l.Parts {
+		text, _, err := store.Get(ctx, format.CondemnedPrefix+part)
+		if err != nil {
+			return nil, failure.Annotate(err, "read condemned", part)
+		}
+		keys = append(keys, strings.Split(string(text), "\n")...)
+	}
+	for _, key := range keys {
+		_, pack := format.ParsePackPath(key)
+		_, segment := format.ParseSegmentPath(key)
+		if pack != nil && segment != nil {
+			return nil, failure.New(failure.Corrupt, "read condemned", key, "it is no pack or segment")
+		}
+	}
+	return keys, nil
+}
+
+// Condemned are objects that a client must not begin to refer to.
+type Condemned struct{ keys map[string]bool }
+
+// Has reports whether an object is one of them.
+func (c *Condemned) Has(key string) bool { return c != nil && c.keys[key] }
+
+// Empty reports whether there are none, as nearly always.
+func (c *Condemned) Empty() bool { return c == nil || len(c.keys) == 0 }
+
+// ReadCondemned reads all lists.
+func ReadCondemned(ctx context.Context, store objstore.Store) (*Condemned, error) {
+	var last error
+	for range rereads {
+		lists, err := Lists(ctx, store)
+		if err != nil {
+			return nil, err
+		}
+		c := &Condemned{keys: map[string]bool{}}
+		last = nil
+		for _, list := range lists {
+			keys, err := list.Keys(ctx, store)
+			if err != nil && !failure.Is(err, failure.NotFound) {
+				return nil, err
+			}
+			if last = err; err != nil {
+				break // ended meanwhile: the state has changed
+			}
+			for _, key := range keys {
+				c.keys[key] = true
+			}
+		}
+		if last == nil {
+			return c, nil
+		}
+	}
+	return nil, last
+}

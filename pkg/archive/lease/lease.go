@@ -1,0 +1,197 @@
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
+)
+
+// renewEvery is how often a kept lease is renewed. Prunes break leases after many times of it.
+const renewEvery = time.Hour
+
+// Record is a lease's object.
+type Record struct {
+	// Archive is the id of what a writer is going to commit, and of nothing else; "" for a reader.
+	Archive string    `json:"archive,omitempty"`
+	Epoch   int64     `json:"epoch"`
+	Owner   string    `json:"owner"` // for people
+	Started time.Time `json:"started"`
+	Renewed time.Time `json:"renewed"`
+	Nonce   string    `json:"nonce"` // no two versions are equal
+}
+
+// Lease is one that this process holds. It is safe for concurrent use.
+type Lease struct {
+	store objstore.Store
+	key   string
+
+	mu      sync.Mutex
+	record  Record
+	version objstore.Version
+}
+
+// Write takes the lease of a writer that is going to commit this archive, and returns what it must not refer to. What
+// the writer reads of the repository afterwards, and this does not have, stays until the lease has ended. Its archives
+// are to be read after that, not before.
+func Write(ctx context.Context, store objstore.Store, archive, owner string) (*Lease, *Condemned, error) {
+	if _, err := format.ArchivePath(archive); err != nil {
+		return nil, nil, err
+	}
+	state, _, err := readState(ctx, store)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := &Lease{store: store, key: format.LeasePrefix + archive}
+	l.record = newRecord(owner, state.Epoch)
+	l.record.Archive = archive
+	if err := l.create(ctx); err != nil {
+		return nil, nil, err
+	}
+	condemned, err := ReadCondemned(ctx, store)
+	return l, condemned, err
+}
+
+// Read takes the lease of a reader: what archives refer to that it finds afterwards stays until the lease has ended.
+func Read(ctx context.Context, store objstore.Store, owner string) (*Lease, error) {
+	state, _, err := readState(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	epoch := state.Epoch
+	for _, list := range state.Lists { // they wait for this lease, too
+		epoch = min(epoch, list.Epoch-1)
+	}
+	l := &Lease{store: store, key: format.LeasePrefix + "read-" + strings.ToLower(rand.Text())}
+	l.record = newRecord(owner, epoch)
+	return l, l.create(ctx)
+}
+
+// Resume continues with the lease of a writer whose process ended. A Conflict means that it was broken: what its writer
+// stored may be gone, and it cannot commit.
+func Resume(ctx context.Context, store objstore.Store, archive string) (*Lease, *Condemned, error) {
+	l := &Lease{store: store, key: format.LeasePrefix + archive}
+	if err := l.read(ctx); err != nil {
+		return nil, nil, err
+	}
+	if err := l.Renew(ctx); err != nil {
+		return nil, nil, err
+	}
+	condemned, err := ReadCondemned(ctx, store)
+	return l, condemned, err
+}
+
+func newRecord(owner string, epoch int64) Record {
+	now := time.Now().UTC()
+	return Record{Epoch: epoch, Owner: owner, Started: now, Renewed: now, Nonce: rand.Text()}
+}
+
+func (l *Lease) create(ctx context.Context) error {
+	text, err := json.Marshal(l.record)
+	if err != nil {
+		return failure.Wrap(err, failure.Usage, "take lease", l.key)
+	}
+	l.version, err = l.store.Create(ctx, l.key, text)
+	if err != nil { // it may have happened
+		if stored, version, readErr := l.store.Get(ctx, l.key); readErr == nil && string(stored) == string(text) {
+			l.version, err = version, nil
+		}
+	}
+	return failure.Annotate(err, "take lease", l.key)
+}
+
+// read loads the current version. Without one the lease was broken: Conflict.
+func (l *Lease) read(ctx context.Context) error {
+	text, version, err := l.store.Get(ctx, l.key)
+	if failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" {
+		return broken(l.key)
+	}
+	if err != nil {
+		return failure.Annotate(err, "read lease", l.key)
+	}
+	if err := json.Unmarshal(text, &l.record); err != nil {
+		return failure.Wrap(err, failure.Corrupt, "read lease", l.key)
+	}
+	l.version = version
+	return nil
+}
+
+func broken(key string) error {
+	return failure.New(failure.Conflict, "keep lease", key, "a prune broke it, since it was not renewed for long").
+		WithHint("begin again, a run with another --run-id; if this process was not stopped, use a longer " +
+			"--break-leases-after for `tisnap archive prune`")
+}
+
+// Renew shows that the owner lives. A Conflict means that the lease was broken.
+func (l *Lease) Renew(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		next := l.record
+		next.Renewed, next.Nonce = time.Now().UTC(), rand.Text()
+		text, err := json.Marshal(next)
+		if err != nil {
+			return failure.Wrap(err, failure.Usage, "renew lease", l.key)
+		}
+		version, err := l.store.Replace(ctx, l.key, text, l.version)
+		if err == nil {
+			l.record, l.version = next, version
+			return nil
+		}
+		if !failure.Is(err, failure.Conflict) {
+			return failure.Annotate(err, "renew lease", l.key)
+		}
+		if err := l.read(ctx); err != nil { // otherwise another process of the run, or a lost answer, renewed it
+			return err
+		}
+	}
+}
+
+// Keep renews the lease until stop is called or ctx ends. The returned context ends with it, or once the lease is found
+// to be broken. stop waits for the renewals to end.
+func (l *Lease) Keep(ctx context.Context) (kept context.Context, stop func()) {
+	kept, lose := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(renewEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-kept.Done():
+				return
+			case <-ticker.C:
+				if err := l.Renew(kept); failure.Is(err, failure.Conflict) {
+					lose(err)
+					return
+				}
+			}
+		}
+	}()
+	return kept, func() {
+		lose(context.Canceled)
+		<-done
+	}
+}
+
+// Release ends the lease. A Conflict means that it was broken before: what a reader found missing may have been
+// deleted since, and a writer has not committed.
+func (l *Lease) Release(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.read(ctx); err != nil {
+		return err
+	}
+	return failure.Annotate(l.store.Delete(ctx, l.key), "end lease", l.key)
+}
+
+// End ends the lease of a writer that has committed, or never will, if there is one still.
+func End(ctx context.Context, store objstore.Store, archive string) error {
+	return failure.Annotate(store.Delete(ctx, format.LeasePrefix+archive), "end lease", archive)
+}

@@ -1,0 +1,191 @@
+package lease_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/lease"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	pack    = format.NewPackName().Path()
+	segment = format.SegmentName{7}.Path()
+)
+
+func only(t *testing.T, store *objstoretest.Memory) lease.Other {
+	t.Helper()
+	all, err := lease.All(t.Context(), store)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	return all[0]
+}
+
+// A writer whose lease was broken cannot commit, renew or resume: a tombstone has its archive's place.
+func TestBreak_Writer_CannotCommit(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	l, _, err := lease.Write(t.Context(), store, "a-1", "run")
+	require.NoError(t, err)
+	_, _, err = lease.Write(t.Context(), store, "a-1", "another")
+	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
+	other := only(t, store)
+	require.Equal(t, "run", other.Owner)
+	decided, err := other.Decided(t.Context(), store)
+	require.NoError(t, err)
+	require.False(t, decided)
+	require.NoError(t, other.Break(t.Context(), store))
+	_, err = store.Create(t.Context(), format.ArchivePrefix+"a-1", []byte("an archive"))
+	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
+	require.True(t, failure.Is(l.Renew(t.Context()), failure.Conflict))
+	_, _, err = lease.Resume(t.Context(), store, "a-1")
+	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
+	require.NotEmpty(t, failure.HintOf(err))
+}
+
+// What is committed stays, whoever ends the lease.
+func TestBreak_CommittedWriter_KeepsTheArchive(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	_, _, err := lease.Write(t.Context(), store, "a-1", "run")
+	require.NoError(t, err)
+	_, err = store.Create(t.Context(), format.ArchivePrefix+"a-1", []byte("an archive"))
+	require.NoError(t, err)
+	other := only(t, store)
+	decided, err := other.Decided(t.Context(), store)
+	require.NoError(t, err)
+	require.True(t, decided)
+	require.NoError(t, other.Break(t.Context(), store))
+	text, _, err := store.Get(t.Context(), format.ArchivePrefix+"a-1")
+	require.NoError(t, err)
+	require.Equal(t, "an archive", string(text))
+}
+
+// Who renews in time keeps the lease, and another process of the run may renew it, too.
+func TestBreak_RenewedMeanwhile_IsAConflict(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	l, err := lease.Read(t.Context(), store, "verify")
+	require.NoError(t, err)
+	seen := only(t, store)
+	require.True(t, seen.Silent(0))
+	require.False(t, seen.Silent(time.Hour))
+	require.NoError(t, l.Renew(t.Context()))
+	require.True(t, failure.Is(seen.Break(t.Context(), store), failure.Conflict))
+	require.NoError(t, l.Release(t.Context()))
+	require.True(t, failure.Is(l.Release(t.Context()), failure.Conflict), "it is gone")
+}
+
+func TestResume_TwoProcesses_BothRenew(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	l, _, err := lease.Write(t.Context(), store, "a-1", "run")
+	require.NoError(t, err)
+	again, _, err := lease.Resume(t.Context(), store, "a-1")
+	require.NoError(t, err)
+	require.NoError(t, l.Renew(t.Context()))
+	require.NoError(t, again.Renew(t.Context()))
+}
+
+// A lease that cannot be read is never broken, and all lists wait for it.
+func TestAll_UnreadableLease_BlocksEverything(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	_, err := store.Create(t.Context(), format.LeasePrefix+"x", []byte("{"))
+	require.NoError(t, err)
+	other := only(t, store)
+	require.Error(t, other.Err)
+	require.True(t, other.Blocks(lease.List{Epoch: 1}))
+	require.False(t, other.Silent(0))
+	require.Error(t, other.Break(t.Context(), store))
+}
+
+// Writers know what was condemned before, and later lists wait for them. Readers block what is condemned already, too.
+func TestCondemn_Leases_ByEpoch(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	require.NoError(t, lease.Condemn(t.Context(), store, []string{pack, segment}))
+	lists, err := lease.Lists(t.Context(), store)
+	require.NoError(t, err)
+	require.Len(t, lists, 1)
+
+	_, condemned, err := lease.Write(t.Context(), store, "a-1", "run")
+	require.NoError(t, err)
+	require.True(t, condemned.Has(pack))
+	require.True(t, condemned.Has(segment))
+	require.False(t, condemned.Empty())
+	writer := only(t, store)
+	require.False(t, writer.Blocks(lists[0]), "it knows of it")
+	require.True(t, writer.Blocks(lease.List{Epoch: 2}))
+	require.NoError(t, lease.End(t.Context(), store, "a-1"))
+
+	_, err = lease.Read(t.Context(), store, "verify")
+	require.NoError(t, err)
+	reader := only(t, store)
+	require.True(t, reader.Blocks(lists[0]))
+
+	require.NoError(t, lease.Finish(t.Context(), store, lists[0]))
+	require.NoError(t, lease.Finish(t.Context(), store, lists[0]), "again")
+	stands, err := lease.Stands(t.Context(), store, lists[0])
+	require.NoError(t, err)
+	require.False(t, stands)
+	condemned, err = lease.ReadCondemned(t.Context(), store)
+	require.NoError(t, err)
+	require.True(t, condemned.Empty())
+	left, err := store.List(t.Context(), format.CondemnedPrefix)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestKeys_OfAnArchive_AreRefused(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{format.ArchivePrefix + "a-1", format.RepositoryPath, "packs/aa/x", "segs/..", ""} {
+		t.Run(strings.ReplaceAll(key, "/", "-"), func(t *testing.T) {
+			t.Parallel()
+			store := objstoretest.NewMemory(nil)
+			require.NoError(t, lease.Condemn(t.Context(), store, []string{pack, key}))
+			lists, err := lease.Lists(t.Context(), store)
+			require.NoError(t, err)
+			_, err = lists[0].Keys(t.Context(), store)
+			require.True(t, failure.Is(err, failure.Corrupt), "%v", err)
+		})
+	}
+}
+
+func TestCondemn_TooManyWait_IsRefused(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	for range lease.MaxLists {
+		require.NoError(t, lease.Condemn(t.Context(), store, []string{pack}))
+	}
+	err := lease.Condemn(t.Context(), store, []string{pack})
+	require.True(t, failure.Is(err, failure.Unready), "%v", err)
+}
+
+// A kept lease is renewed, and who keeps it learns within an hour that it was broken.
+func TestKeep_RenewsUntilBroken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := objstoretest.NewMemory(nil)
+		l, err := lease.Read(t.Context(), store, "restore")
+		require.NoError(t, err)
+		ctx, stop := l.Keep(t.Context())
+		defer stop()
+		<-time.After(90 * time.Minute)
+		synctest.Wait()
+		other := only(t, store)
+		require.False(t, other.Silent(time.Hour))
+		require.NoError(t, other.Break(t.Context(), store))
+		require.NoError(t, ctx.Err())
+		<-time.After(time.Hour)
+		<-ctx.Done()
+	})
+}

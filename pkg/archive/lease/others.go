@@ -1,0 +1,83 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
+)
+
+// Other is a lease that anyone holds.
+type Other struct {
+	Record
+	Key     string
+	Err     error // why it cannot be read: it counts as one of the oldest epoch, and is never broken
+	version objstore.Version
+}
+
+// All reads all leases.
+func All(ctx context.Context, store objstore.Store) ([]Other, error) {
+	objects, err := store.List(ctx, format.LeasePrefix)
+	if err != nil {
+		return nil, failure.Annotate(err, "list leases", store.URL())
+	}
+	var out []Other
+	for _, o := range objects {
+		text, version, err := store.Get(ctx, o.Key)
+		if failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" {
+			continue // it ended
+		}
+		if err != nil {
+			return nil, failure.Annotate(err, "read lease", o.Key)
+		}
+		other := Other{Key: o.Key, version: version}
+		if err := json.Unmarshal(text, &other.Record); err != nil {
+			other.Record, other.Err = Record{}, failure.Wrap(err, failure.Corrupt, "read lease", o.Key)
+		}
+		out = append(out, other)
+	}
+	return out, nil
+}
+
+// Blocks reports whether a list must wait for the lease.
+func (o *Other) Blocks(list List) bool { return o.Epoch < list.Epoch }
+
+// Silent reports whether the lease has not been renewed for so long. It is a guess: the clocks may differ.
+func (o *Other) Silent(after time.Duration) bool {
+	return o.Err == nil && time.Since(o.Renewed) >= after
+}
+
+// Decided reports whether a writer's archive was committed, or cannot be any more: its lease is only a leftover.
+func (o *Other) Decided(ctx context.Context, store objstore.Store) (bool, error) {
+	path, err := format.ArchivePath(o.Archive)
+	if o.Err != nil || err != nil {
+		return false, nil //nolint:nilerr // it is a reader's
+	}
+	_, _, err = store.Get(ctx, path)
+	if failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Break ends a lease of any owner. A writer then has committed already, or cannot commit any more. It fails with a
+// Conflict if the owner renewed the lease meanwhile; its writer may not be able to commit then.
+func (o *Other) Break(ctx context.Context, store objstore.Store) error {
+	if o.Err != nil {
+		return o.Err
+	}
+	if o.Archive != "" {
+		path, err := format.ArchivePath(o.Archive)
+		if err != nil {
+			return err
+		}
+		_, err = store.Create(ctx, path, []byte(format.Tombstone))
+		if err != nil && !failure.Is(err, failure.Conflict) { // a Conflict: it is decided
+			return failure.Annotate(err, "break lease", o.Key)
+		}
+	}
+	return failure.Annotate(store.DeleteVersion(ctx, o.Key, o.version), "break lease", o.Key)
+}
