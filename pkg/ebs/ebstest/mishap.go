@@ -80,3 +80,8 @@ func (s *Server) VanishNext(count int) {
 	defer s.mu.Unlock()
 	s.vanishNext = count
 }
+
+// LoseSnapshot deletes a snapshot, as someone of its account would.
+func (s *Server) LoseSnapshot(id cluster.SnapshotID) error {
+	return s.mishap(id, func(p *snapshot) { p.deleted = true })
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,7 +59,7 @@ func (s *seeds) each(cmd *cobra.Command, one func(ctx context.Context, seed int6
 			if cmd.Context().Err() != nil {
 				return nil // it was interrupted, which the soak reports as a whole
 			}
-			fmt.Fprintf(errs, "FAILED: %v\nrun it again with: make %s N=1 SEED=%d\n", err, cmd.Name(), seed)
+			fmt.Fprintf(errs, "FAILED: %v\nrun it again with: make %s N=1 SEED=%d\n", err, target(cmd.Name()), seed)
 			mu.Lock()
 			failed++
 			mu.Unlock()
@@ -72,6 +73,14 @@ func (s *seeds) each(cmd *cobra.Command, one func(ctx context.Context, seed int6
 		err = fmt.Errorf("%d of %d runs failed", failed, s.runs)
 	}
 	return err
+}
+
+// target is the make target of a soak, and its SUITE: "soak SUITE=ebs" of soak-ebs.
+func target(command string) string {
+	if suite, ok := strings.CutPrefix(command, "soak-"); ok {
+		return "soak SUITE=" + suite
+	}
+	return command
 }
 
 // String is for the last line.

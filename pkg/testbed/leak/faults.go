@@ -111,16 +111,20 @@ func (s *state) add(r fault.Rule) error {
 	if r.Code != "" {
 		name += ":" + r.Code
 	}
-	mark := &striking{name: name}
-	do := r.Do
+	if r.Do != nil {
+		name = "kill:" + name
+	}
+	return s.addNamed(name, r)
+}
+
+// addNamed adds a rule, by the name that it has if it struck.
+func (s *state) addNamed(name string, r fault.Rule) error {
+	mark, do := &striking{name: name}, r.Do
 	r.Do = func() {
 		mark.hit.Store(true)
 		if do != nil {
 			do()
 		}
-	}
-	if do != nil {
-		mark.name = "kill:" + name
 	}
 	s.struck = append(s.struck, mark)
 	return s.faults.Add(r)

@@ -149,7 +149,7 @@ func (s *state) restoreArgs() []string {
 func (s *state) collect(ctx context.Context) error {
 	s.result.GC = true
 	for _, name := range []cluster.Name{source, target} {
-		if err := s.expire(ctx, name); err != nil {
+		if err := expire(ctx, s.store, name); err != nil {
 			return err
 		}
 	}
@@ -173,15 +173,15 @@ func (s *state) collect(ctx context.Context) error {
 }
 
 // expire ends the lock of a run that was killed, as time does.
-func (s *state) expire(ctx context.Context, name cluster.Name) error {
-	lock, _, err := runlock.Read(ctx, s.store, name)
+func expire(ctx context.Context, store objstore.Store, name cluster.Name) error {
+	lock, _, err := runlock.Read(ctx, store, name)
 	if failure.Is(err, failure.NotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return runlock.Break(ctx, s.store, name, lock.Epoch)
+	return runlock.Break(ctx, store, name, lock.Epoch)
 }
 
 // settle waits until volumes that were deleted are gone and those that are being attached are attached.
