@@ -94,7 +94,7 @@ func (c *Cluster) count(g *groupDoc) {
 	case pdGroupKind:
 		c.PDReplicas += g.Spec.Replicas
 		c.PDReady += g.Status.ReadyReplicas
-	case "TiDBGroup":
+	case tidbGroupKind:
 		c.TiDBReplicas += g.Spec.Replicas
 		c.TiDBReady += g.Status.ReadyReplicas
 	case tikvGroupKind:

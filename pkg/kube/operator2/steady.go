@@ -13,6 +13,7 @@ import (
 const (
 	pdGroupKind   = "PDGroup"
 	tikvGroupKind = "TiKVGroup"
+	tidbGroupKind = "TiDBGroup"
 )
 
 // unsteady returns why a cluster cannot be backed up now: it is being deleted, the Operator does not act on it, or the

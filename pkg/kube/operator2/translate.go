@@ -106,7 +106,7 @@ func (t *translation) component(name, version string) error {
 	if !has {
 		return nil
 	}
-	n := need{kind: map[string]string{pd: pdGroupKind, tikv: tikvGroupKind, "tidb": "TiDBGroup"}[name]}
+	n := need{kind: map[string]string{pd: pdGroupKind, tikv: tikvGroupKind, "tidb": tidbGroupKind}[name]}
 	n.replicas, _ = take(from, "replicas").(int64)
 	n.image, _ = take(from, "baseImage").(string)
 	own, _ := take(from, "version").(string)
