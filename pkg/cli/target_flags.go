@@ -36,7 +36,7 @@ func (f *targetFlags) add(cmd *cobra.Command) {
 			"TiDB Operator 2.x has the kind and name of its object; may be repeated")
 	fl.StringVar(&f.operator, "operator", "",
 		"TiDB Operator that is to run the cluster: 1 (TidbCluster) or 2 (Cluster and groups); "+
-			"the default is the source's")
+			"the default is the source's, or the only one installed")
 	fl.BoolVar(&f.print, "print-manifest", false,
 		"check everything and print the cluster that would be created; change nothing")
 }

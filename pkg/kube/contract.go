@@ -70,6 +70,9 @@ type Restorer interface {
 	Identity
 	// Claims lists the names of the cluster's TiKV PVCs, used or not.
 	Claims(ctx context.Context, name cluster.Name) ([]string, error)
+	// OperatorOf chooses the generation of TiDB Operator, "1" or "2", of a target: that of the cluster if it exists,
+	// otherwise the source's, unless only the other one is installed; why is for one that is not the source's.
+	OperatorOf(ctx context.Context, name cluster.Name, source string) (chosen, why string, err error)
 	// Allowed checks, by SelfSubjectAccessReview, every permission that a restore of the source into the namespace
 	// needs, and returns Denied with the first missing verb and resource.
 	Allowed(ctx context.Context, namespace string, source json.RawMessage) error

@@ -144,10 +144,44 @@ func TestGenerations_OneInstalled_IsFoundAndTheOtherIsNotMissed(t *testing.T) {
 				require.NoError(t, err)
 				require.Empty(t, missing)
 			}
+			only := map[string]string{"pingcap.com": "2", "core.pingcap.com": "1"}[forgotten]
+			for _, of := range []string{"1", "2"} {
+				chosen, why, err := l.client.OperatorOf(t.Context(), source("new"), of)
+				require.NoError(t, err)
+				require.Equal(t, []string{only, "only that Operator is installed here"}, []string{chosen, why})
+			}
 			installed := map[string]string{"pingcap.com": `{"kind":"List"}`, "core.pingcap.com": `{"kind":"TidbCluster"}`}[forgotten]
 			require.NoError(t, l.client.Allowed(t.Context(), "tidb", json.RawMessage(installed)))
 		})
 	}
+}
+
+// With both installed a target is of the source's, unless there is one of its name.
+func TestGenerations_BothInstalled_OperatorOfATarget(t *testing.T) {
+	t.Parallel()
+	l := newServer(t)
+	require.NoError(t, l.server.Put(kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source("one"), TiKV: 1})))
+	for _, o := range kubetest.NewCoreCluster(kubetest.ClusterOptions{Name: source("two"), TiKV: 1}) {
+		require.NoError(t, l.server.Put(o))
+	}
+	for _, of := range []string{"1", "2"} {
+		for name, want := range map[string][]string{
+			"new": {of, ""}, "one": {"1", "its cluster tidb/one exists"}, "two": {"2", "its cluster tidb/two exists"},
+		} {
+			chosen, why, err := l.client.OperatorOf(t.Context(), source(name), of)
+			require.NoError(t, err)
+			require.Equal(t, want, []string{chosen, why}, name)
+		}
+	}
+	l.server.ForgetGroup("pingcap.com")
+	l.server.Deny("get", "clusters")
+	chosen, _, err := l.client.OperatorOf(t.Context(), source("new"), "1")
+	require.NoError(t, err)
+	require.Equal(t, "2", chosen, "it is installed, though it may not be read")
+	l.server.ForgetGroup("core.pingcap.com")
+	chosen, _, err = l.client.OperatorOf(t.Context(), source("new"), "1")
+	require.NoError(t, err)
+	require.Equal(t, "1", chosen, "the preflight then finds that neither is")
 }
 
 func TestGenerations_NoneInstalled_IsUnready(t *testing.T) {

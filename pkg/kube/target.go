@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,15 +72,33 @@ func (c *Client) checkInstalled(ctx context.Context, of target, namespace string
 	api, version := of.api()
 	err := c.served(ctx, api)
 	if kubeerr.NotServed(err) {
-		otherwise := "restore elsewhere"
-		if api == operator1.GroupVersion {
-			otherwise = "restore into 2.x by --operator 2"
-		}
 		return failure.New(failure.Unready, op, "namespace "+namespace,
 			"the target is a cluster of TiDB Operator %s, and this Kubernetes cluster does not serve %s", version, api).
-			WithHint("install TiDB Operator %s with its CustomResourceDefinitions, or %s", version, otherwise)
+			WithHint("install TiDB Operator %s with its CustomResourceDefinitions; without --operator, a restore "+
+				"takes the one that is installed", version)
 	}
 	return failure.Annotate(err, op, "namespace "+namespace)
+}
+
+// OperatorOf implements Restorer.
+func (c *Client) OperatorOf(ctx context.Context, name cluster.Name, source string) (chosen, why string, err error) {
+	var installed []string
+	for i, g := range c.generations() {
+		o, err := g.get(context.WithValue(ctx, optional{}, true), name)
+		switch of := strconv.Itoa(i + 1); {
+		case kubeerr.NotServed(err):
+		case o != nil:
+			return of, "its cluster " + name.String() + " exists", nil
+		case err != nil && !failure.Is(err, failure.Denied): // what a restore is not allowed is found later
+			return "", "", err
+		default:
+			installed = append(installed, of)
+		}
+	}
+	if len(installed) == 1 {
+		return installed[0], "only that Operator is installed here", nil
+	}
+	return source, "", nil
 }
 
 // locate returns the object that is named as the cluster and its generation; none if neither installed one has it.

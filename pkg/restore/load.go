@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -20,14 +21,6 @@ func (r *run) load(ctx context.Context, s *phase.Scope) error {
 			"its cluster is of TiDB Operator %s, which has no restore of volume snapshots", operator).
 			WithHint("restore it by `tisnap restore`, which makes the cluster")
 	}
-	m, lost, err := forOperator(r.opts.Operator, m)
-	if err != nil {
-		return err
-	}
-	if len(lost) > 0 {
-		r.warn(s, "not carried over into TiDB Operator 2.x, set it by --patch or when the cluster serves: "+
-			strings.Join(lost, ", "))
-	}
 	elsewhere, err := m.Elsewhere()
 	if err != nil {
 		return failure.Annotate(err, "load backup", string(m.ID))
@@ -37,6 +30,18 @@ func (r *run) load(ctx context.Context, s *phase.Scope) error {
 			"it is of %d stores, and %d more of the cluster are in other Kubernetes clusters",
 			len(m.Source.Stores), len(elsewhere)).
 			WithHint("restore all parts by a VolumeRestore of TiDB Operator, with the image of br that made them")
+	}
+	operator, err := r.operatorOf(ctx, s, m)
+	if err != nil {
+		return err
+	}
+	m, lost, err := forOperator(operator, m)
+	if err != nil {
+		return err
+	}
+	if len(lost) > 0 {
+		r.warn(s, fmt.Sprintf("not carried over into TiDB Operator %s.x, set it by --patch or when the cluster serves"+
+			": %s", operator, strings.Join(lost, ", ")))
 	}
 	if r.backup.objects, err = m.Kubernetes.Source(); err != nil {
 		return failure.Annotate(err, "load backup", string(m.ID))

@@ -55,7 +55,8 @@ type Options struct {
 	KeepServiceSettings bool
 	// Changes are the user's changes to the target's object. An existing target allows none.
 	Changes operator1.Changes
-	// Operator is the generation of TiDB Operator that is to run the target, "1" or "2"; "" is the source's.
+	// Operator is the generation of TiDB Operator that is to run the target, "1" or "2"; "" is the source's, or the
+	// only one installed.
 	Operator string
 	// Chosen is the reference by which the user chose the backup; "" if it was named.
 	Chosen string

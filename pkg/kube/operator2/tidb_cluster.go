@@ -181,7 +181,7 @@ func (b *backward) image(out map[string]any, version string, template map[string
 	}
 }
 
-// pdVolume carries over where PD stores its data, which are made anew.
+// pdVolume carries over where PD stores its data, which are founded again.
 func (b *backward) pdVolume(template, out, requests map[string]any) {
 	volumes, _ := template["volumes"].([]any)
 	for i, v := range volumes {

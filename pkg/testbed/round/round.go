@@ -38,6 +38,8 @@ type Config struct {
 	Hot int
 	// BackupFlags and RestoreFlags are given to the program besides.
 	BackupFlags, RestoreFlags []string
+	// Warns are the beginnings of what the restore may warn of.
+	Warns []string
 	// Warm is how long the transfers run before the backup; 0 is 300 ms.
 	Warm   time.Duration
 	Volume cluster.VolumeSpec // of the restored volumes
