@@ -38,7 +38,7 @@ func TestRound_RegionsWithWitnesses_EveryRowIsRight(t *testing.T) {
 					before = witnesses(bed, round.Source())
 				}
 				code, err := run(ctx, args, stdout)
-				if args[0] == "restore" {
+				if args[0] == "restore" && code == 0 { // else there may be no cluster, and the round fails by itself
 					after = witnesses(bed, round.Target())
 				}
 				return code, err
