@@ -29,6 +29,9 @@ RACING    ?= 4
 # These packages and their tests start no goroutine (tests/arch checks it): the race detector would find nothing in them, and
 # takes several times their time. The tests of packages that use them run with it.
 SERIAL    := pkg/archive/codec pkg/archive/ext4 pkg/archive/format pkg/tikv/tikvtest/mvcc
+# The tests of these packages start a cluster each, and the race detector takes five times their time, which is most of that
+# of all packages. .ci/run runs them with it, by CLUSTERS= alone.
+CLUSTERS  ?= pkg/backup pkg/resolve pkg/restore
 COMMANDS  := $(patsubst cmd/%/main.go,%,$(wildcard cmd/*/main.go))
 # Without this tag grpc links golang.org/x/net/trace, its html/template calls methods by name, and the linker then
 # keeps every method of the EC2 client: 101 MB in place of 47.
@@ -40,8 +43,10 @@ export GOFLAGS     := -trimpath -buildvcs=false -tags=$(TAGS)
 export CGO_ENABLED := 0
 LINT      := $(GO) tool -modfile=hack/go.tools.mod golangci-lint
 # No vet: a test compiles its package anyway, and "make vet" runs more checks. Vetting all dependencies takes 88 CPU-seconds.
-# The heaps of tests are small, and collecting them as often as by default takes a sixth of all time.
-TEST      := $(GO) test -vet=off -exec='env GOGC=400' -shuffle=on -timeout=$(TIMEOUT) -parallel=$(PARALLEL)
+# The heaps of tests are small, and collecting them as often as by default takes a sixth of all time. The race detector
+# sleeps for a second at the end of each package, for goroutines that are still running; the tests wait for theirs. No test
+# asks AWS, so that certificates for it need not be read at each start of a stand-in.
+TEST      := $(GO) test -vet=off -exec='env -u AWS_CA_BUNDLE GOGC=400 GORACE=atexit_sleep_ms=0' -shuffle=on -timeout=$(TIMEOUT) -parallel=$(PARALLEL)
 # The checks of unsafe pointers that come with the race detector take an eighth of all time; no code here has any.
 RACETEST  := $(if $(RACE),CGO_ENABLED=1 $(TEST) -race -gcflags=all=-d=checkptr=0 -parallel=$(RACING),$(TEST))
 
@@ -78,11 +83,11 @@ clean: ## remove what was built
 ##@ test
 
 .PHONY: test
-test: ## run the tests of all packages in random order, with the race detector where goroutines are started; those of the whole program are in test-rounds
+test: ## run the tests of all packages in random order, with the race detector; CLUSTERS= has it on in those of whole clusters, too
 	@[ -n "$(RACE)" ] || echo "note: there is no C compiler, so the race detector is off"
-	$(TEST) ./tests/arch ./tests/mutants/... $(SERIAL:%=./%)
+	$(TEST) -p=$(P) ./tests/arch ./tests/mutants/... $(SERIAL:%=./%) $(CLUSTERS:%=./%)
 	$(RACETEST) -p=$(P) $$($(GO) list ./... | grep -vE '/tests$$|/tests/(arch|failures|mutants|operator|transcripts)|/testbed/crash$$' | \
-	  grep -vE '/($(subst $() $(),|,$(SERIAL)))$$')
+	  grep -vE '/($(subst $() $(),|,$(strip $(SERIAL) $(CLUSTERS))))$$')
 
 .PHONY: test-rounds
 test-rounds: ## run the tests of the whole program: its rounds on the testbed, its kills, and those with a replayed TiDB Operator
