@@ -166,22 +166,29 @@ func archivePlan(
 
 func (d *archivePlanDoc) names() []string { return nil }
 
-// free is how much is left out, or why nothing is.
+// free is how much is left out.
 func (i *plannedArchiveItem) free() string {
 	if i.FreeUnknown != "" {
-		return "unknown: " + oneLine(i.FreeUnknown)
+		return "unknown"
 	}
 	return iBytes(i.FreeBytes)
 }
 
 func (d *archivePlanDoc) table(w io.Writer, v view) error {
 	t := newTable("STORE", "ROLE", "SNAPSHOT", "SIZE", "COMPARED WITH", "TO READ", "FREE")
-	t.drop = []string{"SIZE"}
+	t.drop = []string{"SIZE", "SNAPSHOT"}
+	var volumes []report.ArchivedVolume
 	for _, i := range d.Items {
 		t.row(i.Store, i.Role, i.Snapshot, iBytes(i.SizeBytes), i.Compared, iBytes(i.ReadBytes), i.free())
+		volumes = append(volumes, report.ArchivedVolume{Store: i.Store, Role: i.Role, FreeUnknown: i.FreeUnknown})
 	}
 	if err := t.write(w, v); err != nil {
 		return err
+	}
+	for _, why := range report.FreeUnknown(volumes) {
+		if _, err := fmt.Fprintf(w, "\nfree blocks are unknown of %s\n", oneLine(why)); err != nil {
+			return err
+		}
 	}
 	base := "without a base"
 	if d.Base != "" {

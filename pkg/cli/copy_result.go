@@ -154,7 +154,7 @@ func (d *copyPlanDoc) names() []string { return nil }
 
 func (d *copyPlanDoc) table(w io.Writer, v view) error {
 	t := newTable("SNAPSHOT", "VOLUME", "DATA", "COPY")
-	t.drop = []string{"VOLUME"}
+	t.drop, t.cut = []string{"VOLUME"}, true
 	for _, i := range d.Items {
 		how := "what has changed"
 		if i.Full != copyplan.Incremental {

@@ -126,9 +126,7 @@ func (d *doctorDoc) table(w io.Writer, v view) error {
 	for _, c := range d.Checks {
 		t.row(c.Name, shorten(c.Subject, maxSubject, v), c.Status, c.Found)
 	}
-	if !v.wide {
-		t.fit()
-	}
+	t.cut = true
 	if err := t.write(w, v); err != nil {
 		return err
 	}

@@ -79,15 +79,21 @@ func (d *drillListDoc) table(w io.Writer, v view) error {
 		_, err := fmt.Fprintln(w, "no drills")
 		return err
 	}
-	t := newTable("RUN", "CLUSTER", "BACKUP", "STARTED", "STATE", "LEFT")
+	t := newTable(v.heading("STARTED"), "RUN", "CLUSTER", "BACKUP", "STATE", "LEFT")
+	t.drop = []string{"CLUSTER", "BACKUP", v.heading("STARTED")}
+	hint := ""
 	for _, i := range d.Items {
 		left := "nothing"
 		if i.Left {
-			left = "maybe: tisnap drill clean"
+			left, hint = "maybe", "\nwhat may be left is removed by: tisnap drill clean\n"
 		}
-		t.row(i.Run, i.Cluster, i.Backup, v.text(i.Started), i.State, left)
+		t.row(v.cell(i.Started), i.Run, i.Cluster, i.Backup, i.State, left)
 	}
-	return t.write(w, v)
+	if err := t.write(w, v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, hint)
+	return err
 }
 
 func (d *drillListDoc) names() []string {

@@ -28,10 +28,12 @@ func (d *gcDoc) table(w io.Writer, v view) error {
 	t := newTable("ACTION", "KIND", "ID", "RUN", "BACKUP", "CLUSTER", "REASON")
 	t.drop = []string{"CLUSTER", "BACKUP", "RUN"}
 	rows := 0
+	t.cut = true // a reason is one of a few sentences, but no two errors are the same
 	for _, i := range d.Items {
 		if i.Action == gc.ActionInUse {
 			continue // counted below: nothing to report
 		}
+		t.cut = t.cut && i.Error == ""
 		id := i.ID
 		if i.Zone != "" {
 			id += " in " + string(i.Zone)

@@ -57,6 +57,7 @@ type table struct {
 	rows [][]string
 	drop []string // columns that go until the table is narrow: empty ones first, in this order
 	more []string // columns of a wide table only
+	cut  bool     // the last column is cut to what the others leave of a terminal
 }
 
 func newTable(head ...string) *table { return &table{head: head} }
@@ -86,11 +87,15 @@ func (t *table) write(w io.Writer, v view) error {
 		}
 		shown = slices.DeleteFunc(shown, func(i int) bool { return t.head[i] == column })
 	}
+	room := narrow - gap - width(all, shown[:len(shown)-1])
 	tw := tabwriter.NewWriter(w, 0, 0, gap, ' ', 0)
 	for _, row := range all {
 		cells := make([]string, len(shown))
 		for i, column := range shown {
 			cells[i] = row[column]
+		}
+		if last := len(cells) - 1; t.cut && !v.wide {
+			cells[last] = cutTo(cells[last], room)
 		}
 		if _, err := fmt.Fprintln(tw, strings.Join(cells, "\t")); err != nil {
 			return err
@@ -105,19 +110,11 @@ func (t *table) filled(column string) bool {
 	return slices.ContainsFunc(t.rows, func(row []string) bool { return row[at] != "-" })
 }
 
-// fit cuts the cells of the last column so that the table fits a terminal.
-func (t *table) fit() {
-	last := len(t.head) - 1
-	columns := make([]int, last)
-	for i := range columns {
-		columns[i] = i
+func cutTo(cell string, room int) string {
+	if runes := []rune(cell); len(runes) > room {
+		return string(runes[:max(room-1, 0)]) + "…"
 	}
-	room := narrow - gap - width(append([][]string{t.head}, t.rows...), columns)
-	for _, row := range t.rows {
-		if cell := []rune(row[last]); len(cell) > room {
-			row[last] = string(cell[:max(room-1, 0)]) + "…"
-		}
-	}
+	return cell
 }
 
 // gap is the space between two columns.

@@ -77,7 +77,7 @@ func (a *Archived) Facts() [][2]string {
 		out = append(out, [2]string{"audit", fmt.Sprintf("%s are free by the file systems, %s of them not zeros; "+
 			"all of it was read", Bytes(a.AuditedBytes), Bytes(a.AuditedDataBytes))})
 	}
-	if why := a.freeUnknown(); len(why) > 0 {
+	if why := FreeUnknown(a.Volumes); len(why) > 0 {
 		out = append(out, [2]string{"free blocks unknown", failure.List(why)})
 	}
 	out = append(out, [2]string{"requests", requests})
@@ -88,12 +88,26 @@ func (a *Archived) Facts() [][2]string {
 	return out
 }
 
-// freeUnknown is why nothing was left out as free, of each volume of which this is so.
-func (a *Archived) freeUnknown() (out []string) {
-	for _, v := range a.Volumes {
-		if v.FreeUnknown != "" {
-			out = append(out, fmt.Sprintf("store %d %s: %s", v.Store, Name(string(v.Role)), Name(v.FreeUnknown)))
+// FreeUnknown is why nothing was left out as free, each reason once with the volumes of which this is so.
+func FreeUnknown(volumes []ArchivedVolume) (out []string) {
+	of := map[string][]*ArchivedVolume{}
+	var reasons []string
+	for i := range volumes {
+		v := &volumes[i]
+		if v.FreeUnknown == "" {
+			continue
 		}
+		if of[v.FreeUnknown] == nil {
+			reasons = append(reasons, v.FreeUnknown)
+		}
+		of[v.FreeUnknown] = append(of[v.FreeUnknown], v)
+	}
+	for _, why := range reasons {
+		which := fmt.Sprintf("store %d %s", of[why][0].Store, Name(string(of[why][0].Role)))
+		if n := len(of[why]); n > 1 {
+			which = fmt.Sprintf("%d of %d volumes", n, len(volumes))
+		}
+		out = append(out, which+": "+Name(why))
 	}
 	return out
 }

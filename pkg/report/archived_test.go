@@ -50,6 +50,16 @@ func TestTable_Archive_CountsTheBlocks(t *testing.T) {
 	require.NotContains(t, b.String(), "published")
 }
 
+// What is so of all volumes is one clause, however many there are.
+func TestFreeUnknown_EachReasonOnce(t *testing.T) {
+	t.Parallel()
+	volumes := []report.ArchivedVolume{{Store: 1, Role: "data"}, {Store: 4, Role: "log", FreeUnknown: "it is mounted"}}
+	for i := range 300 {
+		volumes = append(volumes, report.ArchivedVolume{Store: cluster.StoreID(i), Role: "data", FreeUnknown: "no ext4"})
+	}
+	require.Equal(t, []string{"store 4 log: it is mounted", "300 of 302 volumes: no ext4"}, report.FreeUnknown(volumes))
+}
+
 func TestTable_ArchiveReadNothing_IsShown(t *testing.T) {
 	t.Parallel()
 	cost := 0.001
