@@ -63,7 +63,7 @@ func TestCopy_SourceIsGone_CopyIsABackup(t *testing.T) {
 	require.Len(t, pushed.Items, len(plan.Items))
 	require.Equal(t, plan.FullBytes, pushed.Report.Copied.FullBytes)
 	requireSame(t, p.bed.EC2, p.bed.Away, pushed)
-	do(&pulled, "copy", string(firstBackup), "--from-storage", whole, "--storage", beside)
+	do(&pulled, "copy", "latest", "--of", prod.String(), "--from-storage", whole, "--storage", beside)
 	requireSame(t, p.bed.EC2, p.bed.EC2, pulled)
 	e = p.run(t, push...)
 	require.EqualValues(t, 6, e.code, e.stderr)

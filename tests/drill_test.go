@@ -65,9 +65,16 @@ func TestDrill(t *testing.T) { //nolint:tparallel // the parts drill one backup,
 	t.Parallel()
 	b, stores, older, newer := twice(t, 1)
 	t.Run("dry run", func(t *testing.T) {
-		e := b.refused(t, "drill", "newer", "--storage", b.storageURL, "--dry-run")
-		require.Equal(t, cli.ExitDone, e.code, e.stderr)
-		require.Contains(t, e.stdout, "would restore backup newer of "+prod.String()+" into namespace tisnap-drill-")
+		for _, backup := range [][]string{{"newer"}, {"latest", "--of", prod.String()}, {"--cluster", prod.String(), "--pick", "latest"}} {
+			e := b.refused(t, append([]string{"drill", "--storage", b.storageURL, "--dry-run"}, backup...)...)
+			require.Equal(t, cli.ExitDone, e.code, e.stderr)
+			require.Contains(t, e.stdout, "would restore backup newer of "+prod.String()+" into namespace tisnap-drill-")
+			if len(backup) > 1 {
+				require.Contains(t, e.stderr, "latest is backup newer of "+prod.String())
+			}
+		}
+		e := b.refused(t, "drill", "--cluster", prod.String(), "--of", prod.String(), "--storage", b.storageURL)
+		require.Equal(t, cli.ExitCode(2), e.code, e.stderr)
 	})
 	t.Run("good", func(t *testing.T) {
 		e, out := b.drillOf(t, "newer")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -58,7 +59,7 @@ credentials: run in the target's account, this keeps the copy out of reach of th
     --role-arn arn:aws:iam::222222222222:role/tisnap-copy --kms-key arn:aws:kms:eu-west-1:222222222222:key/ID
 
   # in the target's account
-  tisnap copy nightly-1 --from-storage s3://backups/prod --storage s3://dr/prod --region eu-west-1`,
+  tisnap copy latest --from-storage s3://backups/prod --storage s3://dr/prod --region eu-west-1`,
 		Args: exactly("BACKUP"), ValidArgsFunction: a.completeBackups,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.validate(); err != nil {
@@ -123,10 +124,21 @@ func (f *copyFlags) validate() error {
 
 // backupToCopy returns the backup's id; latest is that of the storage that has it.
 func (a *app) backupToCopy(cmd *cobra.Command, f copyFlags, arg string) (cluster.BackupID, error) {
-	if f.fromStorage != "" && arg == catalog.Latest {
-		return "", usage(cmd, errors.New("latest is the newest backup of --storage: name the backup of --from-storage"))
+	if f.fromStorage == "" {
+		return a.backupID(cmd, f.latest, arg)
 	}
-	return a.backupID(cmd, f.latest, arg)
+	return a.backupAmong(cmd, f.latest, arg, func(ctx context.Context) ([]catalog.Entry, error) {
+		c, err := a.connections(zap.NewNop())
+		if err != nil {
+			return nil, err
+		}
+		defer c.close()
+		from, err := c.storeAt(ctx, f.fromStorage, c.storeConfig())
+		if err != nil {
+			return nil, err
+		}
+		return catalog.Catalog{Store: from}.List(ctx)
+	})
 }
 
 // copyBackup copies a backup.
@@ -203,11 +215,16 @@ func (a *app) copyDeps(
 	return deps, opts, err
 }
 
-// copyStores opens the storage of the backup and that of the copy.
-func (c *connections) copyStores(ctx context.Context, f copyFlags, deps *copyrun.Deps) (err error) {
-	config := objstore.Config{
+// storeConfig is that of another storage with the credentials of --storage.
+func (c *connections) storeConfig() objstore.Config {
+	return objstore.Config{
 		Region: c.global.region, Endpoint: c.global.endpoint, Profile: c.global.profile, Log: c.log,
 	}
+}
+
+// copyStores opens the storage of the backup and that of the copy.
+func (c *connections) copyStores(ctx context.Context, f copyFlags, deps *copyrun.Deps) (err error) {
+	config := c.storeConfig()
 	if f.fromStorage != "" {
 		if deps.From, err = c.storeAt(ctx, f.fromStorage, config); err != nil {
 			return err

@@ -34,6 +34,7 @@ type drillFlags struct {
 	verifyKey          string
 	lockWait           lockWait
 	dryRun             bool
+	latest             latestFlags
 	checks             checks.Options // of the above
 	digest             string
 }
@@ -65,7 +66,7 @@ good, 12 if the restored data did not pass its checks, 13 if something is left, 
 that of the restore. A drill that was killed is removed by the next one, by the same command,
 which starts from scratch, and by tisnap drill clean.`,
 		Example: `  # what would be made, checked and billed
-  tisnap drill nightly-1 --storage s3://backups/prod --dry-run
+  tisnap drill latest --storage s3://backups/prod --dry-run
 
   # a backup that was never drilled, with a row that is written every minute, and own checks
   tisnap drill --cluster tidb/prod --pick oldest-undrilled --storage s3://backups/prod \
@@ -83,6 +84,7 @@ which starts from scratch, and by tisnap drill clean.`,
 		},
 	}
 	f.register(a, cmd)
+	a.latestFlags(cmd, &f.latest)
 	a.notifyFlag(cmd)
 	a.metricsFlags(cmd)
 	cmd.AddCommand(a.drillListCommand(), a.drillReportCommand(), a.drillCleanCommand())
@@ -125,6 +127,8 @@ func (f *drillFlags) validate(args []string) error {
 	switch {
 	case (len(args) == 0) == (f.cluster == ""):
 		return errors.New("give BACKUP, or --cluster to pick one of its backups")
+	case f.cluster != "" && f.latest != (latestFlags{}):
+		return errors.New("--before and --of choose the latest backup: give latest as BACKUP, without --cluster")
 	case f.budget <= 0 || f.lifetime <= 0 || f.restoreWithin <= 0 || f.canaryWithin <= 0:
 		return errors.New("--budget, --lifetime, --restore-within and --canary-within: want positive durations")
 	case f.timeout < time.Second:
@@ -206,14 +210,20 @@ func (a *app) drill(cmd *cobra.Command, f drillFlags, args []string) error {
 }
 
 // backupOf is the backup that the user named or that is picked, and the reference by which it was; "" if it was named.
-func (d *drillWork) backupOf(ctx context.Context, f drillFlags, args []string) (cluster.BackupID, string, error) {
+func (d *drillWork) backupOf(
+	ctx context.Context, cmd *cobra.Command, f drillFlags, args []string,
+) (cluster.BackupID, string, error) {
 	if len(args) > 0 {
-		return cluster.BackupID(args[0]), "", nil
+		id, err := d.app.backupID(cmd, f.latest, args[0])
+		return id, f.latest.chosen(args[0]), err
 	}
 	name, err := d.app.global.clusterName(f.cluster)
 	if err != nil {
 		return "", "", err
 	}
 	id, err := d.pick(ctx, name, f.pick)
+	if err == nil {
+		d.app.note(fmt.Sprintf("--pick %s is backup %s of %s", f.pick, oneLine(id), name))
+	}
 	return id, f.pick, err
 }

@@ -83,7 +83,7 @@ func (a *app) drillDeps(
 	if err != nil {
 		return nil, err
 	}
-	id, chosen, err := d.backupOf(ctx, f, args)
+	id, chosen, err := d.backupOf(ctx, cmd, f, args)
 	if err != nil {
 		return nil, err
 	}

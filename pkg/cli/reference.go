@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,8 +44,21 @@ func (f latestFlags) chosen(arg string) string {
 	return arg
 }
 
-// backupID returns the backup that the argument refers to, and prints what "latest" was found to be.
+// backupID returns the backup of the storage that the argument refers to, and prints what "latest" was found to be.
 func (a *app) backupID(cmd *cobra.Command, f latestFlags, arg string) (cluster.BackupID, error) {
+	return a.backupAmong(cmd, f, arg, func(ctx context.Context) ([]catalog.Entry, error) {
+		entries, checked, err := a.list(ctx, nil)
+		if err == nil {
+			checked.apply(entries)
+		}
+		return entries, err
+	})
+}
+
+// backupAmong is the same of the backups that list returns.
+func (a *app) backupAmong(
+	cmd *cobra.Command, f latestFlags, arg string, list func(context.Context) ([]catalog.Entry, error),
+) (cluster.BackupID, error) {
 	if arg != catalog.Latest {
 		if f != (latestFlags{}) {
 			return "", usage(cmd, errors.New("--before and --of choose the latest backup: give latest as BACKUP"))
@@ -66,11 +80,10 @@ func (a *app) backupID(cmd *cobra.Command, f latestFlags, arg string) (cluster.B
 			return "", err
 		}
 	}
-	entries, checked, err := a.list(cmd.Context(), nil)
+	entries, err := list(cmd.Context())
 	if err != nil {
 		return "", err
 	}
-	checked.apply(entries)
 	e, err := ref.Choose(entries)
 	if err != nil {
 		return "", err

@@ -41,6 +41,8 @@ func TestLatest_WrongUse_IsRefused(t *testing.T) {
 		"restore latest --to a/b --before yesterday": {2, `--before "yesterday"`},
 		"describe latest":                            {4, "no sealed backup matches"},
 		"report latest":                              {4, "no sealed backup matches"},
+		"copy latest --from-storage " + url:          {4, "no sealed backup matches"},
+		"drill --cluster a/b --of a/b":               {2, "without --cluster"},
 		"backup a/b --name latest":                   {2, "--name latest"},
 	} {
 		t.Run(line, func(t *testing.T) {
