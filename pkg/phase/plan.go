@@ -182,12 +182,12 @@ func (p *plan) end(ctx context.Context, s stepEnd) {
 	e := p.engine
 	p.running--
 	p.state[s.index] = over
+	if s.err == nil && e.over {
+		e.over = false
+		clear(p.state) // all wait again, in the phase that is open
+	}
 	p.endPhase(s)
 	switch {
-	case s.err == nil && e.over:
-		e.over = false
-		clear(p.state) // all wait again
-		return
 	case s.err == nil:
 		return
 	case p.failed != nil:

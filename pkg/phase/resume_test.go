@@ -226,8 +226,10 @@ func TestResume_RunWasBeingUndone_RestIsUndoneAndAllIsDoneAgain(t *testing.T) {
 			cfg.Resume.Reset = func() error { tr.did = append(tr.did, "reset"); return nil }
 			check := tr.step("check", nil)
 			check.Undo.Do = nil
+			a, b := tr.step("a", nil), tr.step("b", nil)
+			check.Phase, lock.Phase, a.Phase, b.Phase = "begin", "begin", "middle", "begin"
 			e := phase.New(cfg)
-			require.NoError(t, e.Run(t.Context(), []phase.Step{check, lock, tr.step("a", nil), tr.step("b", nil)}))
+			require.NoError(t, e.Run(t.Context(), []phase.Step{check, lock, a, b}))
 			want := append([]string{"lock"}, row.want...)
 			assert.Equal(t, append(want, "reset", "check", "a", "b"), tr.did)
 			h, err := phase.ReadHistory(t.Context(), j)
@@ -235,9 +237,12 @@ func TestResume_RunWasBeingUndone_RestIsUndoneAndAllIsDoneAgain(t *testing.T) {
 			assert.False(t, h.Undoing())
 			assert.True(t, h.Ended)
 			assert.Empty(t, h.Error)
+			var phases []string
 			for _, p := range e.Timings() {
 				assert.Equal(t, phase.Done, p.Outcome, p.Phase)
+				phases = append(phases, p.Phase)
 			}
+			assert.Equal(t, []string{"begin", "middle", "begin"}, phases, "as in a run that is not disturbed")
 		})
 	}
 }
