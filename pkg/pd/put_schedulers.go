@@ -23,17 +23,42 @@ type scheduler struct {
 
 // WithoutSchedulers returns the state without its schedulers, for a PD that must not start any yet.
 func WithoutSchedulers(state cluster.PDState) cluster.PDState {
+	return withSchedule(state, func(schedule map[string]json.RawMessage) bool {
+		delete(schedule, schedulersItem)
+		return true
+	})
+}
+
+// WithoutEvictions returns the state without the schedulers that move leaders away from a store: in a cluster of TiDB
+// Operator 2.x all are the Operator's, which removes any other.
+func WithoutEvictions(state cluster.PDState) cluster.PDState {
+	return withSchedule(state, func(schedule map[string]json.RawMessage) bool {
+		var list []json.RawMessage
+		if json.Unmarshal(schedule[schedulersItem], &list) != nil {
+			return false
+		}
+		kept := slices.DeleteFunc(list, func(raw json.RawMessage) bool {
+			var s scheduler
+			return json.Unmarshal(raw, &s) == nil && s.Type == evictLeader
+		})
+		text, err := json.Marshal(kept)
+		schedule[schedulersItem] = text
+		return err == nil
+	})
+}
+
+// withSchedule returns the state with its schedule section changed, unless change returns false.
+func withSchedule(state cluster.PDState, change func(schedule map[string]json.RawMessage) bool) cluster.PDState {
 	var schedule map[string]json.RawMessage
-	if json.Unmarshal(state.Config["schedule"], &schedule) != nil {
+	if json.Unmarshal(state.Config["schedule"], &schedule) != nil || !change(schedule) {
 		return state
 	}
-	delete(schedule, schedulersItem)
-	rest, err := json.Marshal(schedule)
+	text, err := json.Marshal(schedule)
 	if err != nil {
 		return state
 	}
 	state.Config = maps.Clone(state.Config)
-	state.Config["schedule"] = rest
+	state.Config["schedule"] = text
 	return state
 }
 
@@ -70,14 +95,18 @@ func (s scheduler) request() any {
 		return body
 	}
 	store, err := strconv.ParseUint(s.Args[0], 10, 64)
-	if err != nil || len(s.Args) > 1 || s.Type != "evict-leader" && s.Type != "grant-leader" {
+	if err != nil || len(s.Args) > 1 || s.Type != evictLeader && s.Type != "grant-leader" {
 		return nil
 	}
 	body["store_id"] = store
 	return body
 }
 
-// schedulerDifferences lists the schedulers that PD lacks, and those that only PD has.
+// evictLeader is the type of the scheduler that moves the leaders of a store away. TiDB Operator adds one while a
+// store's pod ends, and removes it when the pod is back.
+const evictLeader = "evict-leader"
+
+// schedulerDifferences lists the schedulers that PD lacks, and those that only PD has but for TiDB Operator's.
 func schedulerDifferences(have, want map[string]scheduler) []difference {
 	var out []difference
 	if len(want) == 0 { // unknown
@@ -94,7 +123,7 @@ func schedulerDifferences(have, want map[string]scheduler) []difference {
 		out = append(out, d)
 	}
 	for _, name := range sortedKeys(have) {
-		if _, had := want[name]; !had {
+		if _, had := want[name]; !had && have[name].Type != evictLeader {
 			out = append(out, difference{what: "scheduler " + name, extra: true})
 		}
 	}

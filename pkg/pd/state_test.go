@@ -117,6 +117,28 @@ func TestSchedulers_ArePutBackOneByOne(t *testing.T) {
 	require.Contains(t, names, "shuffle-region-scheduler")
 }
 
+// What moves leaders away from a store is TiDB Operator's in a cluster of 2.x, and while the pods of any restart.
+func TestSchedulers_OfTheOperator_AreNeitherPutBackNorListed(t *testing.T) {
+	t.Parallel()
+	source := running(t, pdtest.Config{}, 3)
+	ask(t, source, http.MethodPost, "/pd/api/v1/schedulers", `{"name":"evict-leader-scheduler","store_id":2}`)
+	want, err := open(t, source.URLs()...).State(t.Context())
+	require.NoError(t, err)
+	target := running(t, pdtest.Config{}, 3)
+	client := open(t, target.URLs()...)
+	left, err := client.PutState(t.Context(), pd.WithoutEvictions(want))
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.Len(t, target.Schedulers(), 4)
+
+	ask(t, target, http.MethodPost, "/pd/api/v1/schedulers", `{"name":"evict-leader-scheduler","store_id":3}`)
+	left, err = client.PutState(t.Context(), pd.WithoutEvictions(want))
+	require.NoError(t, err)
+	require.Empty(t, left)
+	unread := cluster.PDState{Config: map[string]json.RawMessage{"schedule": json.RawMessage(`{}`)}}
+	require.Equal(t, unread, pd.WithoutEvictions(unread))
+}
+
 func TestWhatPDRefuses_IsListed(t *testing.T) {
 	t.Parallel()
 	want, err := open(t, configured(t).URLs()...).State(t.Context())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
@@ -20,6 +21,12 @@ func (r *run) load(ctx context.Context, s *phase.Scope) error {
 		return failure.New(failure.Unready, "load backup", string(m.ID),
 			"its cluster is of TiDB Operator %s, which has no restore of volume snapshots", operator).
 			WithHint("restore it by `tisnap restore`, which makes the cluster")
+	}
+	if m.Kubernetes.Operator() == manifest.Operator2 && m.PDState != nil {
+		state := pd.WithoutEvictions(*m.PDState)
+		copied := *m
+		copied.PDState = &state
+		m = &copied
 	}
 	elsewhere, err := m.Elsewhere()
 	if err != nil {

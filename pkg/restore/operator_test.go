@@ -3,12 +3,15 @@ package restore
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/phase"
 )
 
 // recorded2 is a cluster of Operator 2.x with two groups, of which one has no store.
@@ -23,6 +26,26 @@ func recorded2(config string) manifest.Kubernetes {
 			[]byte(`{"apiVersion":"core.pingcap.com/v1alpha1","kind":"TiKV","metadata":{"name":"hot-aaaaaa","labels":{"pingcap.com/group":"hot"}}}`),
 		},
 		PVCs: []json.RawMessage{[]byte(`{"metadata":{"name":"data-hot-tikv-aaaaaa","labels":{"pingcap.com/instance":"hot-aaaaaa","pingcap.com/volume-name":"data"}}}`)},
+	}
+}
+
+func TestLoad_OfOperator2_EvictionsOfItsOperatorAreNotPutBack(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]manifest.Kubernetes{
+		`[{"type":"balance-leader"}]`:                                      recorded2(""),
+		`[{"type":"balance-leader"},{"type":"evict-leader","args":["4"]}]`: {TidbCluster: json.RawMessage(`{"metadata":{"name":"prod"}}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &manifest.Manifest{Kubernetes: of, PDState: &cluster.PDState{Config: map[string]json.RawMessage{
+				"schedule": json.RawMessage(`{"schedulers-v2":[{"type":"balance-leader"},{"type":"evict-leader","args":["4"]}]}`),
+			}}}
+			r := newRun(Deps{Store: objstoretest.NewMemory(nil)}, Options{Manifest: m})
+			r.target.existing = true // a resolve
+			require.NoError(t, r.runner.Check(t.Context(), phase.Step{Phase: phaseData, Name: "load", Deadline: time.Minute, Do: r.load}))
+			require.JSONEq(t, `{"schedulers-v2":`+name+`}`, string(r.backup.PDState.Config["schedule"]))
+			require.Contains(t, string(m.PDState.Config["schedule"]), "evict-leader", "the backup's own stays")
+		})
 	}
 }
 
