@@ -18,6 +18,7 @@ passphrase. Whoever loses all of its keys has lost its archives.`,
 	repo.add(cmd.PersistentFlags())
 	cmd.AddCommand(a.archiveInitCommand(&repo), a.archiveCreateCommand(&repo), a.archiveListCommand(&repo),
 		a.archiveDescribeCommand(&repo), a.archiveCatCommand(&repo), a.archiveVerifyCommand(&repo),
-		a.archiveRestoreCommand(&repo), a.archiveBenchCommand())
+		a.archiveRestoreCommand(&repo), a.archiveForgetCommand(&repo), a.archivePruneCommand(&repo),
+		a.archiveBenchCommand())
 	return cmd
 }

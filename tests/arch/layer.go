@@ -40,7 +40,7 @@ func layers() [][]string {
 		{"ebs", "objstore", "pd", "tikv", "kube", "tidb"},
 		{"kube/kubetest", "ebsdirect", "archive/repository", "archive/lease"},
 		{"archive/volume", "archive/archivetest"},
-		{"archive/snapshot", "archive/verify", "archive/bench"},
+		{"archive/snapshot", "archive/verify", "archive/bench", "archive/prune"},
 		{"earlyapply", "marks", "phase"},
 		{"catalog", "runlock", "journal", "storage"},
 		{"hold", "runs", "runner"},

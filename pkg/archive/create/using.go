@@ -3,7 +3,6 @@ package create
 import (
 	"context"
 
-	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/lease"
 	"github.com/tisnap/tisnap/pkg/failure"
 )
@@ -68,27 +67,4 @@ func (u *using) keepLease(ctx context.Context) (kept context.Context, stop func(
 		return ctx, func() {}
 	}
 	return u.lease.Keep(ctx)
-}
-
-// mayUse reports whether the archive may refer to all that a volume of its base does.
-func (r *run) mayUse(ctx context.Context, base format.Volume) (bool, error) {
-	condemned := r.using.condemned
-	if condemned.Empty() {
-		return true, nil
-	}
-	for _, name := range base.Segments {
-		if condemned.Has(name.Path()) {
-			return false, nil
-		}
-		s, err := r.Repository.Segment(ctx, name)
-		if err != nil {
-			return false, err
-		}
-		for i := range s {
-			if s[i].State == format.Saved && condemned.Has(s[i].Pack.Name.Path()) {
-				return false, nil
-			}
-		}
-	}
-	return true, nil
 }

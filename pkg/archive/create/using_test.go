@@ -91,8 +91,8 @@ func TestRun_BaseIsCondemned_RefersToNoneOfIt(t *testing.T) {
 	require.NoError(t, err)
 	s, err := l.repo.Segment(t.Context(), a.Stores[0].Volumes[0].Segments[0])
 	require.NoError(t, err)
-	require.NoError(t, lease.Condemn(t.Context(), l.objects, []string{
-		s[0].Pack.Name.Path(), a.Stores[1].Volumes[0].Segments[0].Path(),
+	require.NoError(t, lease.Condemn(t.Context(), l.objects, []lease.Object{
+		{Key: s[0].Pack.Name.Path()}, {Key: a.Stores[1].Volumes[0].Segments[0].Path()},
 	}))
 	again := l.archive(t, backup, "run-2")
 	require.Equal(t, volume.Stats{Read: 40, Packed: 40}, sum(again))

@@ -71,7 +71,7 @@ func (r *run) makeWorks(ctx context.Context, s *phase.Scope) error {
 		w := work{Snapshot: snap, compared: WithNothing}
 		base, there := bases[w.slot()]
 		if there {
-			if there, err = r.mayUse(ctx, base.Volume); err != nil {
+			if there, err = r.using.condemned.Allows(ctx, r.Repository, base.Segments); err != nil {
 				return err
 			}
 			if !there {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
@@ -15,10 +17,8 @@ import (
 const (
 	// MaxLists is how many lists of condemned objects may wait for leases.
 	MaxLists = 16
-	// partKeys is how many keys one object of a list has.
+	// partKeys is how many lines one object of a list has.
 	partKeys = 50000
-	// rereads bounds how often lists are read again because others ended them meanwhile.
-	rereads = 100
 )
 
 // State is the repository's epoch, and what is condemned: the one object that prunes change, each as a whole.
@@ -73,9 +73,15 @@ func Lists(ctx context.Context, store objstore.Store) ([]List, error) {
 	return s.Lists, err
 }
 
-// Condemn begins an epoch in which these keys, of packs and segments, are condemned. A Conflict means that another one
-// began at the same time, and this one did not.
-func Condemn(ctx context.Context, store objstore.Store, keys []string) error {
+// Object is a pack or a segment that is condemned.
+type Object struct {
+	Key  string
+	Size int64
+}
+
+// Condemn begins an epoch in which these objects are condemned. A Conflict means that another one began at the same
+// time, and this one did not.
+func Condemn(ctx context.Context, store objstore.Store, objects []Object) error {
 	state, version, err := readState(ctx, store)
 	if err != nil {
 		return err
@@ -85,9 +91,13 @@ func Condemn(ctx context.Context, store objstore.Store, keys []string) error {
 			WithHint("`tisnap archive prune --dry-run` lists the leases")
 	}
 	list := List{Epoch: state.Epoch + 1}
-	for part := range slices.Chunk(keys, partKeys) {
+	for part := range slices.Chunk(objects, partKeys) {
 		name := strings.ToLower(rand.Text())
-		if _, err := store.Create(ctx, format.CondemnedPrefix+name, []byte(strings.Join(part, "\n"))); err != nil {
+		var text []byte
+		for _, o := range part {
+			text = fmt.Appendf(text, "%s %d\n", o.Key, o.Size)
+		}
+		if _, err := store.Create(ctx, format.CondemnedPrefix+name, text); err != nil {
 			return failure.Annotate(err, "condemn", store.URL())
 		}
 		list.Parts = append(list.Parts, name)
@@ -132,60 +142,24 @@ func Finish(ctx context.Context, store objstore.Store, list List) error {
 	}
 }
 
-// Keys returns the keys of a list; NotFound if it was ended. Keys of anything but packs and segments are Corrupt.
-func (l List) Keys(ctx context.Context, store objstore.Store) ([]string, error) {
-	var keys []string
+// Objects returns those of a list; NotFound if it was ended. Anything but packs and segments is Corrupt.
+func (l List) Objects(ctx context.Context, store objstore.Store) ([]Object, error) {
+	var out []Object
 	for _, part := range l.Parts {
 		text, _, err := store.Get(ctx, format.CondemnedPrefix+part)
 		if err != nil {
 			return nil, failure.Annotate(err, "read condemned", part)
 		}
-		keys = append(keys, strings.Split(string(text), "\n")...)
-	}
-	for _, key := range keys {
-		_, pack := format.ParsePackPath(key)
-		_, segment := format.ParseSegmentPath(key)
-		if pack != nil && segment != nil {
-			return nil, failure.New(failure.Corrupt, "read condemned", key, "it is no pack or segment")
-		}
-	}
-	return keys, nil
-}
-
-// Condemned are objects that a client must not begin to refer to.
-type Condemned struct{ keys map[string]bool }
-
-// Has reports whether an object is one of them.
-func (c *Condemned) Has(key string) bool { return c != nil && c.keys[key] }
-
-// Empty reports whether there are none, as nearly always.
-func (c *Condemned) Empty() bool { return c == nil || len(c.keys) == 0 }
-
-// ReadCondemned reads all lists.
-func ReadCondemned(ctx context.Context, store objstore.Store) (*Condemned, error) {
-	var last error
-	for range rereads {
-		lists, err := Lists(ctx, store)
-		if err != nil {
-			return nil, err
-		}
-		c := &Condemned{keys: map[string]bool{}}
-		last = nil
-		for _, list := range lists {
-			keys, err := list.Keys(ctx, store)
-			if err != nil && !failure.Is(err, failure.NotFound) {
-				return nil, err
+		for line := range strings.Lines(string(text)) {
+			key, size, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+			o := Object{Key: strings.Clone(key)}
+			_, pack := format.ParsePackPath(key)
+			_, segment := format.ParseSegmentPath(key)
+			if o.Size, err = strconv.ParseInt(size, 10, 64); err != nil || pack != nil && segment != nil {
+				return nil, failure.New(failure.Corrupt, "read condemned", part, "%q is no pack or segment", line)
 			}
-			if last = err; err != nil {
-				break // ended meanwhile: the state has changed
-			}
-			for _, key := range keys {
-				c.keys[key] = true
-			}
-		}
-		if last == nil {
-			return c, nil
+			out = append(out, o)
 		}
 	}
-	return nil, last
+	return out, nil
 }

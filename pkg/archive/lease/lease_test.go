@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,6 +22,13 @@ var (
 	pack    = format.NewPackName().Path()
 	segment = format.SegmentName{7}.Path()
 )
+
+func condemned(keys ...string) (out []lease.Object) {
+	for _, key := range keys {
+		out = append(out, lease.Object{Key: key, Size: 7})
+	}
+	return out
+}
 
 func only(t *testing.T, store *objstoretest.Memory) lease.Other {
 	t.Helper()
@@ -113,16 +121,16 @@ func TestAll_UnreadableLease_BlocksEverything(t *testing.T) {
 func TestCondemn_Leases_ByEpoch(t *testing.T) {
 	t.Parallel()
 	store := objstoretest.NewMemory(nil)
-	require.NoError(t, lease.Condemn(t.Context(), store, []string{pack, segment}))
+	require.NoError(t, lease.Condemn(t.Context(), store, condemned(pack, segment)))
 	lists, err := lease.Lists(t.Context(), store)
 	require.NoError(t, err)
 	require.Len(t, lists, 1)
 
-	_, condemned, err := lease.Write(t.Context(), store, "a-1", "run")
+	_, known, err := lease.Write(t.Context(), store, "a-1", "run")
 	require.NoError(t, err)
-	require.True(t, condemned.Has(pack))
-	require.True(t, condemned.Has(segment))
-	require.False(t, condemned.Empty())
+	require.True(t, known.Has(pack))
+	require.True(t, known.Has(segment))
+	require.False(t, known.Empty())
 	writer := only(t, store)
 	require.False(t, writer.Blocks(lists[0]), "it knows of it")
 	require.True(t, writer.Blocks(lease.List{Epoch: 2}))
@@ -138,24 +146,24 @@ func TestCondemn_Leases_ByEpoch(t *testing.T) {
 	stands, err := lease.Stands(t.Context(), store, lists[0])
 	require.NoError(t, err)
 	require.False(t, stands)
-	condemned, err = lease.ReadCondemned(t.Context(), store)
+	known, err = lease.ReadCondemned(t.Context(), store)
 	require.NoError(t, err)
-	require.True(t, condemned.Empty())
+	require.True(t, known.Empty())
 	left, err := store.List(t.Context(), format.CondemnedPrefix)
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
 
-func TestKeys_OfAnArchive_AreRefused(t *testing.T) {
+func TestObjects_OfAnArchive_AreRefused(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{format.ArchivePrefix + "a-1", format.RepositoryPath, "packs/aa/x", "segs/..", ""} {
 		t.Run(strings.ReplaceAll(key, "/", "-"), func(t *testing.T) {
 			t.Parallel()
 			store := objstoretest.NewMemory(nil)
-			require.NoError(t, lease.Condemn(t.Context(), store, []string{pack, key}))
+			require.NoError(t, lease.Condemn(t.Context(), store, condemned(pack, key)))
 			lists, err := lease.Lists(t.Context(), store)
 			require.NoError(t, err)
-			_, err = lists[0].Keys(t.Context(), store)
+			_, err = lists[0].Objects(t.Context(), store)
 			require.True(t, failure.Is(err, failure.Corrupt), "%v", err)
 		})
 	}
@@ -165,9 +173,9 @@ func TestCondemn_TooManyWait_IsRefused(t *testing.T) {
 	t.Parallel()
 	store := objstoretest.NewMemory(nil)
 	for range lease.MaxLists {
-		require.NoError(t, lease.Condemn(t.Context(), store, []string{pack}))
+		require.NoError(t, lease.Condemn(t.Context(), store, condemned(pack)))
 	}
-	err := lease.Condemn(t.Context(), store, []string{pack})
+	err := lease.Condemn(t.Context(), store, condemned(pack))
 	require.True(t, failure.Is(err, failure.Unready), "%v", err)
 }
 
@@ -188,4 +196,32 @@ func TestKeep_RenewsUntilBroken(t *testing.T) {
 		<-time.After(time.Hour)
 		<-ctx.Done()
 	})
+}
+
+// maps are map segments.
+type maps map[format.SegmentName]format.Segment
+
+func (m maps) Segment(_ context.Context, name format.SegmentName) (format.Segment, error) {
+	return m[name], nil
+}
+
+// A client refers neither to a condemned segment nor to one of a condemned pack.
+func TestAllows_CondemnedPackOrSegment_IsRefused(t *testing.T) {
+	t.Parallel()
+	name, ref := format.SegmentName{7}, format.PackRef{Name: format.NewPackName()}
+	all := maps{name: {{State: format.Zero}, {State: format.Saved, Pack: ref}}}
+	for key, allowed := range map[string]bool{
+		pack: true, format.SegmentName{8}.Path(): true, name.Path(): false, ref.Name.Path(): false,
+	} {
+		t.Run(strings.ReplaceAll(key, "/", "-"), func(t *testing.T) {
+			t.Parallel()
+			store := objstoretest.NewMemory(nil)
+			require.NoError(t, lease.Condemn(t.Context(), store, condemned(key)))
+			known, err := lease.ReadCondemned(t.Context(), store)
+			require.NoError(t, err)
+			may, err := known.Allows(t.Context(), all, []format.SegmentName{name})
+			require.NoError(t, err)
+			require.Equal(t, allowed, may)
+		})
+	}
 }

@@ -79,5 +79,10 @@ func (o *Other) Break(ctx context.Context, store objstore.Store) error {
 			return failure.Annotate(err, "break lease", o.Key)
 		}
 	}
+	return o.Drop(ctx, store)
+}
+
+// Drop deletes the lease of a writer whose archive is decided, unless it was renewed meanwhile.
+func (o *Other) Drop(ctx context.Context, store objstore.Store) error {
 	return failure.Annotate(store.DeleteVersion(ctx, o.Key, o.version), "break lease", o.Key)
 }

@@ -37,6 +37,8 @@ func changesNothing() map[string]string {
 		"archive": parent, "archive init": "it proves the storage by an object that it deletes, and writes repo.json as the last thing",
 		"archive list": reads, "archive describe": reads, "archive verify": reads, "archive bench": reads,
 		"archive restore": "each file that it writes gets its name as the last thing, and the same command finishes its snapshots",
+		"archive forget":  "each tombstone is one object, and the same command writes the rest",
+		"archive prune":   "the next one continues with what it condemned, and deletes only that",
 		"archive cat":     "it reads, and a file that it writes gets its name as the last thing",
 		"completion":      parent, "estimate": parent, "generate": parent, "hold": parent, "runs": parent,
 		"adopt":           "each object that it writes is written once, the seal last, and the same command finishes it",

@@ -1,0 +1,93 @@
+package prune
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/repository"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/retention"
+)
+
+// Decision is what a policy makes of an archive.
+type Decision struct {
+	ID      string
+	Backup  string
+	Cluster string
+	Of      time.Time // the backup's time; zero if the archive cannot be read
+	Forget  bool
+	Reason  string
+}
+
+// Decide applies a policy to the archives of each cluster, by the time of their backups, and changes nothing. The
+// newest archive of a cluster is kept, and so is what cannot be read. The result is sorted by cluster, newest first.
+func Decide(ctx context.Context, r *repository.Repository, p retention.Policy) ([]Decision, error) {
+	ids, err := r.Archives(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]Decision{}
+	clusters := map[string][]retention.Backup{}
+	for _, id := range ids {
+		a, err := r.Archive(ctx, id)
+		switch {
+		case failure.Is(err, failure.NotFound) && failure.HintOf(err) == "": // forgotten meanwhile
+			continue
+		case failure.Is(err, failure.Corrupt) || failure.Is(err, failure.Usage):
+			all[id] = Decision{ID: id, Reason: "it cannot be read: forget it by its id"}
+			continue
+		case err != nil:
+			return nil, err
+		}
+		d := Decision{ID: id, Backup: a.Backup, Cluster: a.Cluster, Of: cluster.TS(a.BackupTS).Time()}
+		all[id] = d
+		of, tags := a.Cluster, []string(nil)
+		if m, err := manifest.Decode(a.Manifest.Data); err == nil {
+			of, tags = fmt.Sprint(m.Source.ClusterID), m.Tags
+		}
+		clusters[of] = append(clusters[of], retention.Backup{ID: cluster.BackupID(id), Created: d.Of, Tags: tags})
+	}
+	for _, archives := range clusters {
+		for _, fate := range p.Apply(archives) {
+			d := all[string(fate.ID)]
+			d.Forget, d.Reason = len(fate.Reasons) == 0, strings.Join(fate.Reasons, ", ")
+			if d.Forget {
+				d.Reason = "no rule keeps it"
+			}
+			all[d.ID] = d
+		}
+	}
+	out := make([]Decision, 0, len(all))
+	for _, d := range all {
+		out = append(out, d)
+	}
+	slices.SortFunc(out, func(a, b Decision) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), b.Of.Compare(a.Of), cmp.Compare(a.ID, b.ID))
+	})
+	return out, nil
+}
+
+// Forget gives an archive up: a tombstone takes its place, and a later prune deletes what no other archive refers to.
+// One that cannot be read is forgotten, too. Forgetting it again succeeds.
+func Forget(ctx context.Context, r *repository.Repository, id string) error {
+	path, err := format.ArchivePath(id)
+	if err != nil {
+		return err
+	}
+	object, version, err := r.Objects().Get(ctx, path)
+	if err != nil {
+		return failure.Annotate(err, "forget archive", id)
+	}
+	if string(object) == format.Tombstone {
+		return nil
+	}
+	_, err = r.Objects().Replace(ctx, path, []byte(format.Tombstone), version)
+	return failure.Annotate(err, "forget archive", id)
+}

@@ -1,0 +1,295 @@
+package prune
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/lease"
+	"github.com/tisnap/tisnap/pkg/archive/repository"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/parallel"
+)
+
+const (
+	// maxGarbage bounds how many objects one prune condemns, and so its memory.
+	maxGarbage = 500_000
+	// deletes are how many objects are deleted at the same time.
+	deletes = 16
+	// swaps is how often the epoch is begun again because another prune began one.
+	swaps = 10
+)
+
+// Options are what the user chose. No value makes a prune delete what an archive refers to.
+type Options struct {
+	// MinAge leaves out younger objects, and those younger than any writer: of runs under way, which would only be
+	// looked at in vain.
+	MinAge time.Duration
+	// BreakAfter is how long a lease was not renewed if it is broken; negative: never.
+	BreakAfter time.Duration
+	// DryRun changes nothing: Garbage is what would be condemned, and deleted unless a lease is in the way.
+	DryRun bool
+}
+
+// Amount is a number of objects.
+type Amount struct {
+	Packs    int64 `json:"packs"`
+	Segments int64 `json:"segments"`
+	Bytes    int64 `json:"bytes"`
+}
+
+func (a *Amount) add(o lease.Object) {
+	if _, err := format.ParsePackPath(o.Key); err == nil {
+		a.Packs++
+	} else {
+		a.Segments++
+	}
+	a.Bytes += o.Size
+}
+
+// Report is what was found and done, as far as it got, also on error.
+type Report struct {
+	Archives int    `json:"archives"`
+	Stored   Amount `json:"stored"`  // all packs and segments, before anything is deleted
+	Garbage  Amount `json:"garbage"` // that was found now, and is condemned
+	Young    Amount `json:"young"`   // that no archive refers to either, but is too young
+	Deleted  Amount `json:"deleted"`
+	Kept     Amount `json:"kept"` // condemned, and referred to by the time
+	// UnusedBytes is about how much of the packs that are in use no archive refers to.
+	UnusedBytes int64 `json:"unusedBytes"`
+	// Waiting are condemned objects that were not deleted, since leases are in the way, and Broken the keys of leases
+	// that were broken.
+	Waiting []Waiting `json:"waiting"`
+	Broken  []string  `json:"broken"`
+}
+
+// Waiting is a list of condemned objects that waits for leases.
+type Waiting struct {
+	Amount
+	Epoch  int64    `json:"epoch"`
+	Leases []string `json:"leases"` // keys, with their owners
+}
+
+// pruner is one prune.
+type pruner struct {
+	*marker
+	opts   Options
+	report *Report
+}
+
+// Run prunes a repository: it deals with what earlier prunes condemned, condemns what no archive refers to, and deletes
+// it unless a lease is in the way. Run it again for what is Waiting, and after an error.
+func Run(ctx context.Context, r *repository.Repository, o Options) (*Report, error) {
+	p := &pruner{newMarker(r), o, &Report{Waiting: []Waiting{}, Broken: []string{}}}
+	err := p.run(ctx)
+	p.report.Archives = len(p.archives)
+	return p.report, err
+}
+
+func (p *pruner) run(ctx context.Context) error {
+	if !p.opts.DryRun {
+		if err := p.tidy(ctx); err != nil {
+			return err
+		}
+		if err := p.sweep(ctx); err != nil {
+			return err
+		}
+	}
+	garbage, err := p.find(ctx)
+	if err != nil || p.opts.DryRun {
+		return err
+	}
+	if len(garbage) > 0 {
+		if err := p.condemn(ctx, garbage); err != nil {
+			return err
+		}
+	}
+	p.report.Waiting = []Waiting{} // all lists are looked at again
+	return p.sweep(ctx)
+}
+
+// tidy ends the leases that are left over, or look dead.
+func (p *pruner) tidy(ctx context.Context) error {
+	all, err := lease.All(ctx, p.repository.Objects())
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		if _, err := p.end(ctx, &all[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find lists what no archive refers to and no list has.
+func (p *pruner) find(ctx context.Context) (garbage []lease.Object, err error) {
+	oldest, err := p.oldest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.mark(ctx); err != nil {
+		return nil, err
+	}
+	known, err := lease.ReadCondemned(ctx, p.repository.Objects())
+	if err != nil {
+		return nil, err
+	}
+	for i := range 256 {
+		for _, prefix := range []string{
+			fmt.Sprintf("%s%02x/", format.PackPrefix, i), fmt.Sprintf("%s%02x", format.SegmentPrefix, i),
+		} {
+			objects, err := p.repository.Objects().List(ctx, prefix)
+			if err != nil {
+				return nil, failure.Annotate(err, "list objects", prefix)
+			}
+			for _, o := range objects {
+				found := lease.Object{Key: o.Key, Size: o.Size}
+				p.report.Stored.add(found)
+				switch {
+				case p.refers(o.Key):
+					if name, err := format.ParsePackPath(o.Key); err == nil {
+						p.report.UnusedBytes += p.unused(name, o.Size)
+					}
+				case known.Has(o.Key):
+				case !o.Modified.Before(oldest):
+					p.report.Young.add(found)
+				case len(garbage) < maxGarbage:
+					p.report.Garbage.add(found)
+					garbage = append(garbage, found)
+				}
+			}
+		}
+	}
+	return garbage, nil
+}
+
+// oldest is the time since which objects are too young: those of runs under way are. It only saves work.
+func (p *pruner) oldest(ctx context.Context) (time.Time, error) {
+	since := time.Now()
+	all, err := lease.All(ctx, p.repository.Objects())
+	for _, o := range all {
+		if o.Archive != "" && o.Started.Before(since) {
+			since = o.Started
+		}
+	}
+	return since.Add(-p.opts.MinAge), err
+}
+
+func (p *pruner) condemn(ctx context.Context, garbage []lease.Object) error {
+	for try := 1; ; try++ {
+		err := lease.Condemn(ctx, p.repository.Objects(), garbage)
+		if try == swaps || !failure.Is(err, failure.Conflict) {
+			return err
+		}
+	}
+}
+
+// sweep deletes what is condemned, list by list.
+func (p *pruner) sweep(ctx context.Context) error {
+	lists, err := lease.Lists(ctx, p.repository.Objects())
+	if err != nil {
+		return err
+	}
+	for _, list := range lists {
+		objects, err := list.Objects(ctx, p.repository.Objects())
+		if failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" {
+			continue // another prune has ended it
+		}
+		if err != nil {
+			return err
+		}
+		if err := p.delete(ctx, list, objects); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delete deletes a list's objects that no archive refers to. The order is that of the rules: it makes sure that none
+// can be referred to again.
+func (p *pruner) delete(ctx context.Context, list lease.List, objects []lease.Object) error {
+	if blocked, err := p.blocked(ctx, list, objects); blocked || err != nil {
+		return err
+	}
+	if err := p.mark(ctx); err != nil {
+		return err
+	}
+	if blocked, err := p.blocked(ctx, list, objects); blocked || err != nil {
+		return err
+	}
+	dead := slices.DeleteFunc(slices.Clone(objects), func(o lease.Object) bool { return p.refers(o.Key) })
+	if stands, err := lease.Stands(ctx, p.repository.Objects(), list); !stands || err != nil {
+		return err
+	}
+	err := parallel.Each(ctx, deletes, dead, func(ctx context.Context, _ int, o lease.Object) error {
+		return failure.Annotate(p.repository.Objects().Delete(ctx, o.Key), "delete", o.Key)
+	})
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if p.refers(o.Key) {
+			p.report.Kept.add(o)
+		} else {
+			p.report.Deleted.add(o)
+		}
+	}
+	return lease.Finish(ctx, p.repository.Objects(), list)
+}
+
+// blocked reports whether leases are in the way of a list, after it broke those that look dead.
+func (p *pruner) blocked(ctx context.Context, list lease.List, objects []lease.Object) (bool, error) {
+	store := p.repository.Objects()
+	many := p.repository.Settings().Storage.ManyWriters()
+	all, err := lease.All(ctx, store)
+	if err != nil {
+		return false, err
+	}
+	wait := Waiting{Epoch: list.Epoch}
+	for i := range all {
+		o := &all[i]
+		if many && !o.Blocks(list) {
+			continue
+		}
+		ended, err := p.end(ctx, o)
+		if err != nil {
+			return false, err
+		}
+		if !ended {
+			wait.Leases = append(wait.Leases, o.Key+" of "+o.Owner)
+		}
+	}
+	if len(wait.Leases) == 0 {
+		return false, nil
+	}
+	for _, o := range objects {
+		wait.add(o)
+	}
+	p.report.Waiting = append(p.report.Waiting, wait)
+	return true, nil
+}
+
+// end ends a lease that is left over, or looks dead. Without conditional writes none can be broken.
+func (p *pruner) end(ctx context.Context, o *lease.Other) (bool, error) {
+	store, many := p.repository.Objects(), p.repository.Settings().Storage.ManyWriters()
+	decided, err := o.Decided(ctx, store)
+	switch {
+	case err != nil:
+		return false, err
+	case decided:
+		err = o.Drop(ctx, store)
+	case many && p.opts.BreakAfter >= 0 && o.Silent(p.opts.BreakAfter):
+		if err = o.Break(ctx, store); err == nil {
+			p.report.Broken = append(p.report.Broken, o.Key)
+		}
+	default:
+		return false, nil
+	}
+	if failure.Is(err, failure.Conflict) { // its owner renewed it
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/archive/lease"
+)
+
+// pruned is the output of a prune.
+func (l *archiveLab) pruned(t *testing.T, args ...string) *archivePruneDoc {
+	t.Helper()
+	code, out, stderr := l.run(t, append([]string{"prune", "--min-age", "0s", "-o", "json"}, args...)...)
+	require.Equal(t, ExitDone, code, stderr)
+	doc := &archivePruneDoc{}
+	require.NoError(t, json.Unmarshal([]byte(out), doc))
+	return doc
+}
+
+// What only a forgotten archive uses is deleted, and the others are whole.
+func TestArchiveForget_And_Prune(t *testing.T) {
+	t.Parallel()
+	l := newArchiveLab(t)
+	l.put(t, "old-1", 4)
+	kept := l.put(t, "new-1", 4)
+	before := len(l.packs(t))
+
+	code, out, stderr := l.run(t, "forget", "old-1", "--dry-run", "-o", "json")
+	require.Equal(t, ExitDone, code, stderr)
+	var doc archiveForgetDoc
+	require.NoError(t, json.Unmarshal([]byte(out), &doc))
+	require.Len(t, doc.Items, 1)
+	require.Equal(t, archiveForget, doc.Items[0].Action)
+	code, _, stderr = l.run(t, "forget", "old-1")
+	require.EqualValues(t, 2, code, stderr)
+	require.Contains(t, stderr, "--yes")
+	code, out, stderr = l.run(t, "forget", "old-1", "--yes")
+	require.Equal(t, ExitDone, code, stderr)
+	require.Contains(t, out, "forgotten")
+	code, _, _ = l.run(t, "describe", "old-1")
+	require.EqualValues(t, 4, code)
+
+	dry := l.pruned(t, "--dry-run")
+	require.Positive(t, dry.Garbage.Packs)
+	require.Positive(t, dry.Garbage.Bytes)
+	require.NotNil(t, dry.MonthUSD)
+	require.Len(t, l.packs(t), before)
+	done := l.pruned(t, "--yes")
+	require.Equal(t, dry.Garbage, done.Garbage)
+	require.Equal(t, dry.Garbage, done.Deleted)
+	require.Len(t, l.packs(t), before-int(dry.Garbage.Packs))
+	require.Zero(t, l.pruned(t, "--yes").Garbage)
+
+	file := filepath.Join(t.TempDir(), "data.img")
+	code, _, stderr = l.run(t, "cat", "new-1", "4/data", "--to", file)
+	require.Equal(t, ExitDone, code, stderr)
+	got, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, kept, got)
+}
+
+// Garbage waits for whoever may read it, who is named.
+func TestArchivePrune_LeaseInTheWay_Waits(t *testing.T) {
+	t.Parallel()
+	l := newArchiveLab(t)
+	l.put(t, "old-1", 4)
+	held, err := lease.Read(t.Context(), l.open(t).Objects(), "restore")
+	require.NoError(t, err)
+	code, _, stderr := l.run(t, "forget", "old-1", "--yes")
+	require.Equal(t, ExitDone, code, stderr)
+	doc := l.pruned(t, "--yes")
+	require.Len(t, doc.Waiting, 1)
+	require.Contains(t, doc.Waiting[0].Leases[0], "restore")
+	require.NotEmpty(t, l.packs(t))
+	code, out, stderr := l.run(t, "prune", "--yes")
+	require.Equal(t, ExitDone, code, stderr)
+	require.Regexp(t, `(?m)^waiting .* of restore$`, out)
+	require.NoError(t, held.Release(t.Context()))
+	require.Positive(t, l.pruned(t, "--yes").Deleted.Packs)
+	files, err := filepath.Glob(filepath.Join(l.folder, "packs", "*", "*"))
+	require.NoError(t, err)
+	require.Empty(t, files)
+}
+
+func TestArchiveForgetAndPrune_WrongFlags_AreRefused(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"no rule": {"forget", "--yes"}, "rules and names": {"forget", "a", "--keep-last", "1", "--yes"},
+		"bad rule": {"forget", "--keep-last", "-2", "--yes"}, "no yes": {"prune"},
+		"breaks the living": {"prune", "--yes", "--break-leases-after", "1h"}, "negative age": {"prune", "--yes", "--min-age", "-1s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, _, stderr := run(t, append([]string{"archive"}, args...)...)
+			require.EqualValues(t, 2, code, stderr)
+		})
+	}
+}
