@@ -411,3 +411,30 @@ func TestAllowed_OperatorOfTheTargetIsAbsent_IsRefused(t *testing.T) {
 		})
 	}
 }
+
+// An Operator of another version than the source's lacks what its cluster has: that is found before anything is made.
+func TestTarget2_DryRun_DefinitionsOfAnotherVersion_Unready(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		patch, want string
+	}{
+		"a field": {
+			`{"kind":"TiDBGroup","metadata":{"name":"dst-db"},"spec":{"template":{"spec":{"keyspace":"a"}}}}`,
+			`unknown field "spec.template.spec.keyspace"`,
+		},
+		"a feature gate": {`{"kind":"Cluster","metadata":{"name":"dst"},"spec":{"featureGates":[{"name":"New"}]}}`, `Unsupported value: "New"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			l.server.ForgetField("tidbgroups", "spec.template.spec.keyspace")
+			r := l.backUpCore(t)
+			require.NoError(t, r.client.DryRun(t.Context(), r.source, r.to, r.volumes, false))
+			r.to.Changes.Patches = []json.RawMessage{[]byte(row.patch)}
+			err := r.client.DryRun(t.Context(), r.source, r.to, r.volumes, false)
+			require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
+			require.ErrorContains(t, err, row.want)
+			require.Contains(t, failure.HintOf(err), "install the version of TiDB Operator that the source has")
+		})
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -26,8 +28,7 @@ func (g generation2) dryRun(
 	all := append(allMade(made), made.Late...)
 	err = parallel.Each(ctx, parallelRequests, all,
 		func(ctx context.Context, _ int, o *unstructured.Unstructured) error {
-			_, err := g.resource(o).Create(ctx, o, tried())
-			return unlessThere(err, "try to create "+o.GetKind(), o.GetNamespace()+"/"+o.GetName())
+			return g.try(ctx, o)
 		})
 	if err != nil {
 		return err
@@ -59,6 +60,22 @@ func (g generation2) dryRun(
 		_, err := g.tryVolume(ctx, v, derive)
 		return err
 	})
+}
+
+// try makes an object of the Operator as a dry run that ignores no field: the definitions of another version than the
+// source's may lack some, which the target then silently would not have, or have other feature gates.
+func (g generation2) try(ctx context.Context, o *unstructured.Unstructured) error {
+	op, target := "try to create "+o.GetKind(), o.GetNamespace()+"/"+o.GetName()
+	options := tried()
+	options.FieldValidation = metav1.FieldValidationStrict
+	_, err := g.resource(o).Create(ctx, o, options)
+	if apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) {
+		return failure.New(failure.Unready, op, target, "%w", failure.Remote(err)).
+			WithHint("install the version of TiDB Operator that the source has, with its CustomResourceDefinitions, "+
+				"or change by --patch what the message names, where null removes a field: kind %s, name %s",
+				o.GetKind(), o.GetName())
+	}
+	return unlessThere(err, op, target)
 }
 
 // tryClaims makes the claims of a target as dry runs and returns how the PVs for them are derived. A claim without a

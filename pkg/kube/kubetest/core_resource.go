@@ -61,7 +61,7 @@ func validateCore(r resource, o, old object) field.ErrorList {
 	case strings.HasSuffix(r.name, "groups"):
 		limit, template, fixed = 40, "spec.template.spec", fixed[:1]
 	}
-	var faults field.ErrorList
+	faults := validateGates(o)
 	invalid := func(path, message string) {
 		faults = append(faults, field.Invalid(field.NewPath(path), "object", message))
 	}
@@ -82,6 +82,22 @@ func validateCore(r resource, o, old object) field.ErrorList {
 	before, _, _ := unstructured.NestedBool(old, "spec", "bootstrapped")
 	if after, _, _ := unstructured.NestedBool(o, "spec", "bootstrapped"); before && !after {
 		invalid("spec.bootstrapped", "bootstrapped cannot be changed from true to false")
+	}
+	return faults
+}
+
+// validateGates refuses feature gates that a Cluster's definition does not list.
+func validateGates(o object) (faults field.ErrorList) {
+	known := []string{
+		"FeatureModification", "VolumeAttributesClass", "DisablePDDefaultReadinessProbe", "UsePDReadyAPI", "SessionTokenSigning",
+		"ClusterSubdomain", "TerminableLogTailer", "UseTSOReadyAPI", "UseSchedulingReadyAPI", "UseTiKVReadyAPI", "UsePDReadyAPIV2",
+		"UseTiFlashReadyAPI", "MultiPDGroup", "TiCDCDynamicSecretSyncer", "IndependentKVEngineWorker",
+	}
+	gates, _, _ := unstructured.NestedSlice(o, "spec", "featureGates")
+	for i, gate := range gates {
+		if name := nestedText(gate, "name"); !slices.Contains(known, name) {
+			faults = append(faults, field.NotSupported(field.NewPath("spec", "featureGates").Index(i).Child("name"), name, known))
+		}
 	}
 	return faults
 }

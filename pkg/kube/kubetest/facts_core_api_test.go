@@ -207,3 +207,31 @@ func TestFacts_GroupThatIsNotInstalled_IsNotServed(t *testing.T) {
 	_, err := f.kind("clusters").List(t.Context(), metav1.ListOptions{})
 	require.True(t, apierrors.IsNotFound(err), "%v", err)
 }
+
+func TestFacts_FieldThatTheDefinitionsLack_IsDroppedOrRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.server.ForgetField("tikvgroups", "spec.minReadySeconds")
+	group := byKind(coreObjects(), "TiKVGroup")
+	require.NoError(t, unstructured.SetNestedField(group.Object, int64(5), "spec", "minReadySeconds"))
+	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	made, err := f.kind("tikvgroups").Create(t.Context(), group, dry)
+	require.NoError(t, err)
+	_, has, _ := unstructured.NestedFieldNoCopy(made.Object, "spec", "minReadySeconds")
+	require.False(t, has)
+	dry.FieldValidation = metav1.FieldValidationStrict
+	_, err = f.kind("tikvgroups").Create(t.Context(), group, dry)
+	require.True(t, apierrors.IsBadRequest(err), "%v", err)
+	require.ErrorContains(t, err, `unknown field "spec.minReadySeconds"`)
+}
+
+func TestFacts_FeatureGateThatTheDefinitionLacks_IsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for gate, works := range map[string]bool{"ClusterSubdomain": true, "ClusterOfTomorrow": false} {
+		o := byKind(coreObjects(), "Cluster")
+		require.NoError(t, unstructured.SetNestedSlice(o.Object, []any{map[string]any{"name": gate}}, "spec", "featureGates"))
+		_, err := f.kind("clusters").Create(t.Context(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		require.Equal(t, !works, apierrors.IsInvalid(err), "%s: %v", gate, err)
+	}
+}

@@ -64,6 +64,13 @@ func (s *Server) ForgetGroup(name string) {
 	s.uninstalled[name] = true
 }
 
+// ForgetField has the definition of a resource lack a field, as that of an older version.
+func (s *Server) ForgetField(resource, path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unknown[resource] = append(s.unknown[resource], path)
+}
+
 func (s *Server) serves(group string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

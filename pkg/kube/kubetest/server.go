@@ -42,6 +42,7 @@ type Server struct {
 	missing  map[string]bool // namespaces that do not exist
 	// uninstalled are the API groups that are not served.
 	uninstalled map[string]bool
+	unknown     map[string][]string // fields that definitions lack, by resource
 	mutating    []string
 	podLogs     map[string]podLog // by namespace/pod
 	forwards    map[*forwarding]bool
@@ -63,7 +64,7 @@ func New(cfg Config) *Server {
 	if cfg.Namespace == "" {
 		cfg.Namespace = "default"
 	}
-	s := &Server{cfg: cfg, uid: string(uuid.NewUUID()), store: newStore(cfg.Clock), denied: map[permission]bool{}, missing: map[string]bool{}, uninstalled: map[string]bool{}, podLogs: map[string]podLog{}, forwards: map[*forwarding]bool{}}
+	s := &Server{cfg: cfg, uid: string(uuid.NewUUID()), store: newStore(cfg.Clock), denied: map[permission]bool{}, missing: map[string]bool{}, uninstalled: map[string]bool{}, unknown: map[string][]string{}, podLogs: map[string]podLog{}, forwards: map[*forwarding]bool{}}
 	s.Objects = &Objects{state: s.store, log: s.SetPodLog}
 	return s
 }

@@ -64,8 +64,29 @@ func (s *Server) create(c call) (any, error) {
 	if c.resource.status {
 		delete(o, "status")
 	}
+	if err := s.dropUnknown(c, o); err != nil {
+		return nil, err
+	}
 	s.fillIn(c, o)
 	return s.store.create(c.resource, o, c.dryRun())
+}
+
+// dropUnknown drops the fields that the definitions lack, or refuses them if it is asked to be strict.
+func (s *Server) dropUnknown(c call, o object) error {
+	s.mu.Lock()
+	paths := s.unknown[c.resource.name]
+	s.mu.Unlock()
+	for _, path := range paths {
+		fields := strings.Split(path, ".")
+		if _, has, _ := unstructured.NestedFieldNoCopy(o, fields...); !has {
+			continue
+		}
+		if c.http.URL.Query().Get("fieldValidation") == metav1.FieldValidationStrict {
+			return apierrors.NewBadRequest(fmt.Sprintf("strict decoding error: unknown field %q", path))
+		}
+		unstructured.RemoveNestedField(o, fields...)
+	}
+	return nil
 }
 
 // fillIn adds what the real server adds to a new object and a restore has to take away again.
