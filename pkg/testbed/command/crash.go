@@ -24,8 +24,8 @@ func crashCommand() *cobra.Command {
 		Long: `Kill the program at every step of every run, in every position of the step: before its effect, before the
 answer of each kind of call that changes something, before its journal record, in its undo and after it. Then it
 is run again. Nothing may be held longer than a lease, EC2 has to hold exactly what sealed manifests and clusters
-name, and every row has to be right. The matrix is made from the steps and from an undisturbed run; a prune and
-a delete, which have no journal, are killed before and after each kind of call that changes something.
+name, and every row has to be right. The matrix is made from the steps and from an undisturbed run; a prune,
+a delete, a lock and an adoption, which have no journal, are killed before and after each kind of call that changes something.
 
 With --at suspended, and suspended-undo for the undo of each step that has one, it is stopped instead, as kill -STOP does, until
 another process has taken its lock over and has finished its run. When it is continued it has to end with exit code 6 (in an undo

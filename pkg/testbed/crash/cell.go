@@ -57,7 +57,7 @@ func (c Cell) String() string {
 
 // effects are the points of calls that change something outside of the journal.
 func effects() *regexp.Regexp {
-	return regexp.MustCompile(`^(object\.|s3\.Delete|ec2\.(Create|Delete|Modify|Enable|Disable)|ebs\.(Start|Put|Complete)` +
+	return regexp.MustCompile(`^(object\.|s3\.Delete|ec2\.(Create|Delete|Modify|Enable|Disable|Lock|CopySnapshot$)|ebs\.(Start|Put|Complete)` +
 		`|kube\.(create|update|patch|delete)\.(tidbclusters|clusters|[a-z]+groups|tikvs|pods|persistent.*)` +
 		`|pd\.(Pause|Resume|Set|Drop|Update|Mark|Unmark|Raise|Put|Delete|Reset)` +
 		`|tikv\.\d+\.(Prepare|Suspend|Deny|Switch|RecoverRegion|KvPrepare|KvFlashback))`)
@@ -91,7 +91,7 @@ func Cells(run Run, steps []phase.Outline, points []string) ([]Cell, error) {
 		if !s.ReadOnly {
 			out = append(out, Cell{Run: run, Step: s.Name, Position: BeforeJournal})
 		}
-		if s.Undo && run != Archive { // which stays unfinished: the same command resumes it
+		if s.Undo && run != Archive && run != Copy { // which stay unfinished: the same command resumes them
 			out = append(out, Cell{Run: run, Step: s.Name, Position: InUndo}, Cell{Run: run, Step: s.Name, Position: AfterUndo})
 		}
 		out = append(out, suspended(run, s, since, touched[s.Name], first)...)

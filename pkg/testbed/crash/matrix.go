@@ -11,7 +11,6 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
-	"github.com/tisnap/tisnap/pkg/testbed/leak"
 )
 
 // Config is a matrix. Tisnap is required.
@@ -143,7 +142,7 @@ func (w *world) try(ctx context.Context, cell Cell, undisturbed result) error {
 	case code != -1:
 		return fmt.Errorf("the program that was killed ended with %d", code)
 	}
-	if err := leak.Known(ctx, s.bed, s.store); err != nil {
+	if err := s.known(ctx); err != nil {
 		return err
 	}
 	dead, err := s.journalOfDead(ctx)
@@ -153,7 +152,7 @@ func (w *world) try(ctx context.Context, cell Cell, undisturbed result) error {
 	if err := s.awaitRelease(ctx, source); err != nil {
 		return err
 	}
-	if err := s.expire(ctx, s.locked()); err != nil {
+	if err := s.locksEnd(ctx); err != nil {
 		return err
 	}
 	if cell.Then != Again {
@@ -174,7 +173,7 @@ func (w *world) try(ctx context.Context, cell Cell, undisturbed result) error {
 	if err := reportsAttempts(s.report, dead); err != nil {
 		return err
 	}
-	if err := s.succeeds(ctx, "gc", "--yes", "--older-than", "0s", "--delete-rate", "100"); err != nil {
+	if err := s.gc(ctx); err != nil {
 		return err
 	}
 	return s.verifyResult(ctx)

@@ -9,8 +9,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// prepare makes what the run works on: for a resolve a cluster in recovery mode whose restore was killed, for a delete a
-// backup, for a prune a backup and a newer one, and for a restore from an archive that.
+// prepare makes what the run works on: for a resolve a cluster in recovery mode whose restore was killed, for a delete and
+// a lock a backup, for a prune a backup and a newer one, for a restore from an archive that, and for an adoption the parts.
 func (s *scene) prepare(ctx context.Context) error {
 	switch s.run {
 	case Resolve, Resolve2:
@@ -27,7 +27,9 @@ func (s *scene) prepare(ctx context.Context) error {
 			return err
 		}
 		return s.succeeds(ctx, s.inRepo("create", s.name)...)
-	case Delete:
+	case Copy, Adopt:
+		return s.openOwn(ctx)
+	case Delete, Lock:
 		return s.succeeds(ctx, s.backupArgs(s.name)...)
 	default:
 		return nil

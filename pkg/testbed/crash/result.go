@@ -29,6 +29,12 @@ func (s *scene) result(ctx context.Context) (result, error) {
 		err = s.readRestored(ctx, docs)
 	case s.run == Archive:
 		err = s.readArchived(ctx, docs)
+	case s.run == Copy:
+		err = s.readCopied(ctx, docs)
+	case s.run == Lock:
+		err = s.readLocked(ctx, docs)
+	case s.run == Adopt:
+		err = s.readAdopted(ctx, docs)
 	default:
 		err = s.readDeleted(ctx, docs)
 	}

@@ -7,7 +7,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/create"
 	"github.com/tisnap/tisnap/pkg/backup"
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/copyrun"
+	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/restore"
@@ -26,6 +29,12 @@ const (
 	Archive Run = "archive" // of the baseline
 	// RestoreArchive restores an archive of the baseline.
 	RestoreArchive Run = "restore-archive"
+	// Copy pushes the baseline into another account and region, by a role there.
+	Copy Run = "copy"
+	// Lock locks the snapshots of a backup.
+	Lock Run = "lock"
+	// Adopt makes one backup of two parts.
+	Adopt Run = "adopt"
 	// Restore2 and Resolve2 are of a cluster of TiDB Operator 2.x.
 	Restore2 Run = "restore-2x"
 	Resolve2 Run = "resolve-2x"
@@ -33,7 +42,7 @@ const (
 
 // Runs lists all of them.
 func Runs() []Run {
-	return []Run{Backup, Restore, Resolve, Prune, Delete, Archive, RestoreArchive, Restore2, Resolve2}
+	return []Run{Backup, Restore, Resolve, Prune, Delete, Archive, RestoreArchive, Copy, Lock, Adopt, Restore2, Resolve2}
 }
 
 // operator is the generation of TiDB Operator that the clusters of the run are of.
@@ -58,7 +67,7 @@ func (r Run) steps() []phase.Outline {
 	ofRestore, ofResolve := restore.Outline()
 	return map[Run][]phase.Outline{
 		Backup: backup.Outline(), Restore: ofRestore, Resolve: ofResolve, Archive: create.Outline(),
-		RestoreArchive: restore.OutlineFromArchive(), Restore2: ofRestore, Resolve2: ofResolve,
+		RestoreArchive: restore.OutlineFromArchive(), Restore2: ofRestore, Resolve2: ofResolve, Copy: copyrun.Outline(),
 	}[r]
 }
 
@@ -66,6 +75,7 @@ func (r Run) steps() []phase.Outline {
 type scene struct {
 	*world
 	run    Run
+	store  objstore.Store // the one that gets what the run makes
 	name   string         // of the backup
 	target cluster.Name   // of the restore
 	report *report.Report // the last one that was read as a result
@@ -74,8 +84,8 @@ type scene struct {
 // scene makes the next one.
 func (w *world) scene(run Run) *scene {
 	w.n++
-	s := &scene{world: w, run: run, name: baseline, target: cluster.Name{Namespace: "tidb", Name: fmt.Sprintf("copy-%d", w.n)}}
-	if !run.restores() && run != Archive {
+	s := &scene{world: w, run: run, store: w.store, name: baseline, target: cluster.Name{Namespace: "tidb", Name: fmt.Sprintf("copy-%d", w.n)}}
+	if !run.restores() && run != Archive && run != Copy {
 		s.name = fmt.Sprintf("backup-%d", w.n)
 	}
 	return s
@@ -94,6 +104,12 @@ func (s *scene) args() []string {
 		return s.inRepo("create", s.name)
 	case RestoreArchive:
 		return append(append(s.restoreArgs(s.name, s.target), "--from-archive"), s.repoFlags()...)
+	case Copy:
+		return s.copyArgs()
+	case Lock:
+		return []string{"lock", s.name, "--mode", ebs.LockGovernance, "--until", lockedUntil}
+	case Adopt:
+		return s.adoptArgs()
 	case Delete:
 		return []string{"delete", s.name, "--yes", "--delete-rate", "100"}
 	default:
@@ -106,20 +122,31 @@ func (s *scene) locked() cluster.Name {
 	if s.run.restores() {
 		return s.target
 	}
-	if s.run == Archive {
-		about := journal.About{Operation: journal.Archive, Cluster: source}
-		return about.Lock()
+	about := journal.About{Cluster: source}
+	switch s.run {
+	case Archive:
+		about.Operation = journal.Archive
+	case Copy:
+		about.Operation = journal.Copy
+	default:
+		return source
 	}
-	return source
+	return about.Lock()
 }
 
 // verifyResult proves what the run made, and removes it: a backup is restored for that.
 func (s *scene) verifyResult(ctx context.Context) error {
-	if s.run == Prune || s.run == Delete {
+	switch s.run {
+	case Prune, Delete:
 		return s.verifyDeleted(ctx)
-	}
-	if s.run == Archive {
+	case Archive:
 		return s.verifyArchived(ctx)
+	case Copy:
+		return s.verifyCopied(ctx)
+	case Lock:
+		return s.verifyLocked(ctx)
+	case Adopt:
+		return s.verifyAdopted(ctx)
 	}
 	if s.run == Backup {
 		if err := s.succeeds(ctx, "restore", s.name, "--to", s.target.String(), "--timeout", "1m"); err != nil {

@@ -50,7 +50,7 @@ func (s *scene) startSleeper(ctx context.Context, program *Program, args ...stri
 	p := &sleeper{ended: make(chan struct{}), rouse: func() { program.Signal(syscall.SIGCONT) }}
 	go func() {
 		defer close(p.ended)
-		p.code, p.err = program.Run(ctx, s.bed, append(append(s.args(), args...), "--storage", storage, "--progress", "plain"), &p.out)
+		p.code, p.err = program.Run(ctx, s.bed, commandLine(append(s.args(), args...)), &p.out)
 	}()
 	return p
 }
@@ -103,7 +103,7 @@ func (s *scene) suspended(ctx context.Context, cell Cell, undisturbed result) er
 		return err
 	}
 	if late { // what it asked for as it woke is in no manifest, and has to be found by its tags
-		if err := s.succeeds(ctx, "gc", "--yes", "--older-than", "0s", "--delete-rate", "100"); err != nil {
+		if err := s.gc(ctx); err != nil {
 			return err
 		}
 	}

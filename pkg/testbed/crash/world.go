@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,9 +101,17 @@ func (w *world) fill(ctx context.Context) error {
 // tisnap runs one command; -1 is a process that was killed.
 func (w *world) tisnap(ctx context.Context, args ...string) (int, error) {
 	fmt.Fprintf(&w.out, "$ tisnap %s\n", strings.Join(args, " "))
-	code, err := w.program.Run(ctx, w.bed, append(args, "--storage", storage, "--progress", "plain"), &w.out)
+	code, err := w.program.Run(ctx, w.bed, commandLine(args), &w.out)
 	fmt.Fprintf(&w.out, "(ended with %d)\n", code)
 	return code, err
+}
+
+// commandLine completes the arguments of a command, which is on the world's storage if it names no other.
+func commandLine(args []string) []string {
+	if !slices.Contains(args, "--storage") {
+		args = append(args, "--storage", storage)
+	}
+	return append(args, "--progress", "plain")
 }
 
 // succeeds runs one command that has to end with 0.
@@ -126,14 +135,18 @@ func (w *world) restoreArgs(backup string, to cluster.Name) []string {
 
 // expire ends the lock of a run that was killed, as time does.
 func (w *world) expire(ctx context.Context, name cluster.Name) error {
-	lock, _, err := runlock.Read(ctx, w.store, name)
+	return expire(ctx, w.store, name)
+}
+
+func expire(ctx context.Context, store objstore.Store, name cluster.Name) error {
+	lock, _, err := runlock.Read(ctx, store, name)
 	if failure.Is(err, failure.NotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return runlock.Break(ctx, w.store, name, lock.Epoch)
+	return runlock.Break(ctx, store, name, lock.Epoch)
 }
 
 // awaitRelease waits until nothing is held of the cluster: within one lease.

@@ -199,7 +199,7 @@ func (c *copies) collected(ctx context.Context) error {
 	if err := c.ends(ctx, 0, append(c.route.there, "gc", "--yes", "--older-than", "0s", "--delete-rate", "100")...); err != nil {
 		return err
 	}
-	return c.named(ctx)
+	return Copies(ctx, c.route.to, c.to)
 }
 
 // locksEnd ends the lock and the lease of a process that died, as time does.

@@ -7,8 +7,10 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/standin/disk"
 	"github.com/tisnap/tisnap/pkg/testbed"
 )
@@ -32,7 +34,7 @@ func (c *copies) completeOrNothing(ctx context.Context) error {
 			return fmt.Errorf("the copy is sealed, and snapshot %s of it is wrong: %w", s.ID, err)
 		}
 	}
-	return c.named(ctx)
+	return Copies(ctx, c.route.to, c.to)
 }
 
 // equal proves that a copy has the data of its source, and what leads back to it.
@@ -54,13 +56,13 @@ func (c *copies) equal(s manifest.Snapshot) error {
 	return nil
 }
 
-// named proves that the target has exactly the copies that sealed manifests name, and what is not of the copy's run.
-func (c *copies) named(ctx context.Context) error {
-	named, err := sealedSnapshots(ctx, c.to)
+// Copies proves that an account has in a region exactly the copies that sealed manifests of a storage name.
+func Copies(ctx context.Context, ec2 *ebstest.Server, store objstore.Store) error {
+	named, err := sealedSnapshots(ctx, store)
 	if err != nil {
 		return err
 	}
-	for _, s := range c.route.to.Snapshots() {
+	for _, s := range ec2.Snapshots() {
 		if s.Tags[ebs.TagCopiedFrom] != "" && !named[s.ID] {
 			return fmt.Errorf("copy %s of %s is in no sealed manifest", s.ID, s.Tags[ebs.TagCopiedFrom])
 		}

@@ -8,16 +8,16 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/runs"
-	"github.com/tisnap/tisnap/pkg/testbed"
 )
 
 // Known checks what has to hold at every moment, also right after a kill: each snapshot and each volume that a run made is
 // of a run with a journal, or in a sealed manifest, so that gc finds it; and each snapshot that a sealed manifest names is
 // completed.
-func Known(ctx context.Context, bed *testbed.Testbed, store objstore.Store) error {
+func Known(ctx context.Context, ec2 *ebstest.Server, store objstore.Store) error {
 	sealed, err := sealedSnapshots(ctx, store)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func Known(ctx context.Context, bed *testbed.Testbed, store objstore.Store) erro
 		}
 		return err
 	}
-	for _, s := range bed.EC2.Snapshots() {
+	for _, s := range ec2.Snapshots() {
 		if sealed[s.ID] {
 			if s.State != ebs.SnapshotCompleted {
 				wrong = append(wrong, fmt.Sprintf("snapshot %s is sealed and %s", s.ID, s.State))
@@ -53,7 +53,7 @@ func Known(ctx context.Context, bed *testbed.Testbed, store objstore.Store) erro
 			return err
 		}
 	}
-	for _, v := range bed.EC2.Volumes() {
+	for _, v := range ec2.Volumes() {
 		run, made := v.Tags[ebs.TagRun]
 		if !made || v.State == ebs.VolumeDeleting {
 			continue

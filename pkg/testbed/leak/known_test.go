@@ -31,16 +31,16 @@ func TestKnown_VolumeOfARunWithoutAJournal_IsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bed := &testbed.Testbed{EC2: ebstest.New(ebstest.Config{Clock: timescale.New(1), Rules: ebstest.QuickRules(), Seed: 1})}
-			t.Cleanup(bed.EC2.Close)
+			ec2 := ebstest.New(ebstest.Config{Clock: timescale.New(1), Rules: ebstest.QuickRules(), Seed: 1})
+			t.Cleanup(ec2.Close)
 			store := objstoretest.NewMemory(nil)
 			about, err := json.Marshal(journal.About{Operation: journal.Restore, Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Backup: "b", Tool: "test"})
 			require.NoError(t, err)
 			first := phase.Record{Seq: 1, Run: "r-1", Time: time.Now(), Type: phase.RecordRun, Data: about}
 			require.NoError(t, journal.NewStoreJournal(store, manifest.JournalPrefix("r-1")).Append(t.Context(), first))
-			id, err := bed.EC2.CreateVolumeDirect(testbed.Region+"a", cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}, row.tags)
+			id, err := ec2.CreateVolumeDirect(testbed.Region+"a", cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}, row.tags)
 			require.NoError(t, err)
-			err = Known(t.Context(), bed, store)
+			err = Known(t.Context(), ec2, store)
 			if row.wrong == "" {
 				require.NoError(t, err)
 				return
