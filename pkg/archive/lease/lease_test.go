@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/lease"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -76,6 +77,20 @@ func TestBreak_CommittedWriter_KeepsTheArchive(t *testing.T) {
 	text, _, err := store.Get(t.Context(), format.ArchivePrefix+"a-1")
 	require.NoError(t, err)
 	require.Equal(t, "an archive", string(text))
+}
+
+// A conditional write that meets another one fails, and so may the other: then nothing is decided, and the lease stays.
+func TestBreak_WriteMeetsAnother_IsAConflictAndTheLeaseStays(t *testing.T) {
+	t.Parallel()
+	plan := &fault.Plan{}
+	store := objstoretest.NewMemory(plan)
+	_, _, err := lease.Write(t.Context(), store, "a-1", "run")
+	require.NoError(t, err)
+	require.NoError(t, plan.Add(fault.Rule{Point: "s3.PutObject", Code: "ConditionalRequestConflict"}))
+	other := only(t, store)
+	require.True(t, failure.Is(other.Break(t.Context(), store), failure.Conflict))
+	require.Equal(t, other.Key, only(t, store).Key)
+	require.NoError(t, other.Break(t.Context(), store))
 }
 
 // Who renews in time keeps the lease, and another process of the run may renew it, too.

@@ -64,7 +64,8 @@ func (o *Other) Decided(ctx context.Context, store objstore.Store) (bool, error)
 }
 
 // Break ends a lease of any owner. A writer then has committed already, or cannot commit any more. It fails with a
-// Conflict if the owner renewed the lease meanwhile; its writer may not be able to commit then.
+// Conflict if the owner renewed the lease meanwhile, though its writer may not be able to commit then, and if another
+// write of the archive was under way, so that nothing is decided yet.
 func (o *Other) Break(ctx context.Context, store objstore.Store) error {
 	if o.Err != nil {
 		return o.Err
@@ -74,8 +75,13 @@ func (o *Other) Break(ctx context.Context, store objstore.Store) error {
 		if err != nil {
 			return err
 		}
-		_, err = store.Create(ctx, path, []byte(format.Tombstone))
-		if err != nil && !failure.Is(err, failure.Conflict) { // a Conflict: it is decided
+		if _, err = store.Create(ctx, path, []byte(format.Tombstone)); failure.Is(err, failure.Conflict) {
+			// S3 has that for a write that meets another one, too, of which either may have failed.
+			if decided, readErr := o.Decided(ctx, store); decided || readErr != nil {
+				err = readErr
+			}
+		}
+		if err != nil {
 			return failure.Annotate(err, "break lease", o.Key)
 		}
 	}

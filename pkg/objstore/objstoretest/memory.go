@@ -192,8 +192,11 @@ func (m *Memory) call(ctx context.Context, point, op, key string, mutates bool, 
 
 func struck(s *fault.Strike, op, key string) error {
 	kind := failure.Unknown
-	if s.Code == "SlowDown" {
+	switch s.Code {
+	case "SlowDown":
 		kind = failure.Limited
+	case "ConditionalRequestConflict":
+		kind = failure.Conflict
 	}
 	return failure.New(kind, op, key, "injected fault %q (%s)", s.Code, s.Position)
 }
