@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 
-	"filippo.io/age"
 	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
@@ -60,8 +59,7 @@ is printed: with --repo-id, another repository at the same place is refused.`,
 				return err
 			}
 			if len(doc.Slots) == 1 {
-				a.warn(errors.New("the repository has ONE key: if it is lost, all archives are lost for good. Keep " +
-					"copies of it in different places"))
+				a.warn(errOneKey())
 			}
 			return a.print(doc)
 		},
@@ -138,16 +136,15 @@ func (f *repoFlags) newSlots(keys *format.Keyring, recipients []string) (slots [
 	const op = "read --recipient"
 	seen := map[string]bool{}
 	for _, text := range recipients {
-		to, err := age.ParseRecipients(strings.NewReader(text))
-		if err != nil || len(to) != 1 {
-			return nil, failure.New(failure.Usage, op, text, "it is no age recipient").
-				WithHint("give what `age-keygen -y FILE` prints: age1…")
+		to, err := recipientOf(text)
+		if err != nil {
+			return nil, err
 		}
 		if seen[text] {
 			return nil, failure.New(failure.Usage, op, text, "it is given twice")
 		}
 		seen[text] = true
-		slot, err := keys.AgeSlot(fmt.Sprintf("age-%d", len(slots)+1), text, to[0])
+		slot, err := keys.AgeSlot(fmt.Sprintf("age-%d", len(slots)+1), text, to)
 		if err != nil {
 			return nil, err
 		}

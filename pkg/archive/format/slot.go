@@ -70,6 +70,12 @@ func Passphrase(text string) (age.Identity, error) {
 	return id, nil
 }
 
+// Opens reports whether an identity opens the slot.
+func (s Slot) Opens(id age.Identity) bool {
+	master, err := s.open([]age.Identity{id})
+	return err == nil && master != nil
+}
+
 // open returns the master key in the slot, or nil if it is for none of the identities.
 func (s Slot) open(identities []age.Identity) ([]byte, error) {
 	if s.Type != SlotAge && s.Type != SlotPassphrase {

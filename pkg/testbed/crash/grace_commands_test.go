@@ -32,15 +32,16 @@ var firstTarget = cluster.Name{Namespace: "tidb", Name: "copy-1"}
 
 // changesNothing are the other commands, with the reason why an eviction in the middle of each leaves nothing.
 func changesNothing() map[string]string {
-	const reads, parent = "it reads alone", "it has no work of its own"
+	const reads, parent, oneObject = "it reads alone", "it has no work of its own", "it replaces one object, as the last thing"
 	return map[string]string{
 		"archive": parent, "archive init": "it proves the storage by an object that it deletes, and writes repo.json as the last thing",
 		"archive list": reads, "archive describe": reads, "archive verify": reads, "archive bench": reads,
 		"archive restore": "each file that it writes gets its name as the last thing, and the same command finishes its snapshots",
-		"archive forget":  "each tombstone is one object, and the same command writes the rest",
-		"archive prune":   "the next one continues with what it condemned, and deletes only that",
-		"archive cat":     "it reads, and a file that it writes gets its name as the last thing",
-		"completion":      parent, "estimate": parent, "generate": parent, "hold": parent, "runs": parent,
+		"archive key":     parent, "archive key list": reads, "archive key add": oneObject, "archive key remove": oneObject, "archive key rotate": oneObject,
+		"archive forget": "each tombstone is one object, and the same command writes the rest",
+		"archive prune":  "the next one continues with what it condemned, and deletes only that",
+		"archive cat":    "it reads, and a file that it writes gets its name as the last thing",
+		"completion":     parent, "estimate": parent, "generate": parent, "hold": parent, "runs": parent,
 		"adopt":           "each object that it writes is written once, the seal last, and the same command finishes it",
 		"doctor":          "it writes one object, which belongs to no run, and deletes it",
 		"generate bucket": "it prints a script", "generate cronjob": "it prints objects", "generate iam": "it prints a policy",
