@@ -3,7 +3,6 @@ package drill_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/drill"
@@ -20,7 +18,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/cage"
-	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
@@ -443,24 +440,4 @@ func TestClean_RestoreDiedAskingForVolumes_WaitsForHiddenOnes(t *testing.T) {
 		require.Fail(t, "it asked EC2 too few times")
 	}
 	l.requireNothing(t)
-}
-
-// Nothing is deleted that does not name the run that made it, or is in its namespace.
-func TestRun_EveryDeleteNamesItsOwn(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	other := l.otherTarget(t)
-	_, err := drill.Run(within(t), l.deps(), options())
-	require.NoError(t, err)
-	space := cage.Name(runID)
-	for _, call := range l.server.MutatingCalls() {
-		if !strings.Contains(strings.ToLower(call), "delete") {
-			continue
-		}
-		require.True(t, strings.Contains(call, space) || strings.Contains(call, "persistentvolumes"), call)
-	}
-	require.True(t, slices.ContainsFunc(l.server.List("tidbclusters", ""), func(o *unstructured.Unstructured) bool {
-		return o.GetName() == other && o.GetAnnotations()[runmark.Key] == "other"
-	}))
-	require.Len(t, l.server.List("persistentvolumes", ""), 1, "that of another run")
 }
