@@ -102,6 +102,8 @@ func (a *app) generateRBACCommand() *cobra.Command {
 	serviceAccountFlag(cmd, &r.Account.Name)
 	cmd.Flags().StringVar(&r.RoleARN, "role-arn", "",
 		"ARN of the IAM role, for IRSA; EKS Pod Identity needs none here")
+	cmd.Flags().BoolVar(&r.Drill, "drill", false,
+		"add what tisnap drill needs, in all namespaces: it makes its own")
 	cmd.Flags().StringSliceVar(&r.TLS, "tls-cluster", nil,
 		"TidbCluster with TLS whose client secret may be read; may be repeated")
 	return cmd

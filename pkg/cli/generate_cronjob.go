@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/generate"
 	"github.com/tisnap/tisnap/pkg/retention"
 )
@@ -15,6 +16,7 @@ import (
 func (a *app) generateCronJobCommand() *cobra.Command {
 	var n generate.Nightly
 	var policy retention.Policy
+	var drill bool
 	var cmd *cobra.Command
 	cmd = a.generated(&cobra.Command{
 		Use:   "cronjob [NAMESPACE/]CLUSTER",
@@ -23,12 +25,18 @@ func (a *app) generateCronJobCommand() *cobra.Command {
 keeps, with its settings in a ConfigMap and the pods' NetworkPolicy.
 
 --namespace is where it runs (default: the cluster's). Without a --keep flag it keeps seven
-daily, four weekly and six monthly backups; the flags are those of tisnap prune.`,
+daily, four weekly and six monthly backups; the flags are those of tisnap prune.
+
+With --drill it is the CronJob of the weekly drill, which needs tisnap generate rbac --drill.`,
 		Example: `  tisnap generate cronjob tidb/prod --storage s3://backups/prod --region us-west-2 \
     --image REGISTRY/tisnap:v1 | kubectl apply -f -
 
   # the first backup, now
-  kubectl -n tidb create job first --from=cronjob/tisnap-nightly`,
+  kubectl -n tidb create job first --from=cronjob/tisnap-nightly
+
+  # the weekly drill
+  tisnap generate cronjob tidb/prod --drill --storage s3://backups/prod --region us-west-2 \
+    --image REGISTRY/tisnap:v1 | kubectl apply -f -`,
 		Args:              exactly("CLUSTER"),
 		ValidArgsFunction: a.completeClusters,
 	}, func(args []string) (_ []byte, err error) {
@@ -44,13 +52,26 @@ daily, four weekly and six monthly backups; the flags are those of tisnap prune.
 				return nil, err
 			}
 		}
-		return n.Objects()
+		if !drill {
+			return n.Objects()
+		}
+		if len(n.Keep) > 0 {
+			return nil, failure.New(failure.Usage, "", "",
+				"--drill goes without --keep flags: a drill deletes no backup")
+		}
+		if !cmd.Flags().Changed("name") {
+			n.Name = "tisnap-drill"
+		}
+		return n.Drills()
 	})
 	fl := cmd.Flags()
 	serviceAccountFlag(cmd, &n.Account.Name)
-	fl.StringVar(&n.Name, "name", "tisnap-nightly", "name of the CronJob and its ConfigMap")
+	fl.BoolVar(&drill, "drill", false, "print the CronJob of the weekly drill instead, and its settings")
+	fl.StringVar(&n.Name, "name", "tisnap-nightly",
+		"name of the CronJob and its ConfigMap (with --drill: tisnap-drill)")
 	fl.StringVar(&n.Image, "image", "", "image of tisnap")
-	fl.StringVar(&n.Schedule, "schedule", "", "when, in five fields of cron (default: 17 2 * * *)")
+	fl.StringVar(&n.Schedule, "schedule", "",
+		"when, in five fields of cron (default: 17 2 * * *, and 23 6 * * 0 of a drill)")
 	fl.StringVar(&n.TimeZone, "time-zone", "", "time zone of the schedule, such as Europe/Berlin (default: Etc/UTC)")
 	keepFlags(fl, &policy)
 	return cmd

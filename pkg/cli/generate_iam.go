@@ -8,6 +8,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/generate"
 )
 
+// The roles for copies.
+const (
+	forCopySource = "copy-source"
+	forCopyTarget = "copy-target"
+)
+
 // trustFlags adds the flags for which pods may use the IAM role, and how they get it.
 func trustFlags(cmd *cobra.Command, t *generate.Trust) {
 	serviceAccountFlag(cmd, &t.Account.Name)
@@ -23,15 +29,28 @@ func kmsKeysFlag(flags *pflag.FlagSet, keys *[]string) {
 func (a *app) generateIAMCommand() *cobra.Command {
 	var t generate.Trust
 	var keys []string
+	var of, targetRole string
 	cmd := a.generated(&cobra.Command{
 		Use:   "iam",
 		Short: "Print the IAM policy of tisnap's role, or with --trust who may use that role",
+		Long: `Print the IAM policy of tisnap's role, or with --trust who may use that role.
+
+With --for it is the policy of a role for copies: copy-source of the one that reads backups in
+--storage, shares their snapshots and assumes --target-role; copy-target of that role, which
+keeps the copies in --storage.`,
 		Example: `  tisnap generate iam --storage s3://backups/prod > policy.json
 
   # the role's trust policy, for pods with the ServiceAccount tidb/tisnap
-  tisnap generate iam --trust pod-identity -n tidb > trust.json`,
+  tisnap generate iam --trust pod-identity -n tidb > trust.json
+
+  # of a role for copies, in the account that gets them
+  tisnap generate iam --for copy-target --storage s3://dr/prod > copy-target.json`,
 		Args: exactly(),
 	}, func([]string) ([]byte, error) {
+		if of != "" && (t.Way != "" || len(keys) > 0) || (of == forCopySource) != (targetRole != "") {
+			return nil, failure.New(failure.Usage, "", "", "--for goes without --trust and --kms-key, "+
+				"and --for copy-source with --target-role")
+		}
 		if t.Way != "" && len(keys) > 0 {
 			return nil, failure.New(failure.Usage, "", "", "--trust and --kms-key are mutually exclusive: "+
 				"keys are in the role's policy, not in its trust policy")
@@ -44,8 +63,17 @@ func (a *app) generateIAMCommand() *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
+		switch of {
+		case forCopySource:
+			return asJSON(generate.CopySource(s, targetRole))
+		case forCopyTarget:
+			return asJSON(generate.CopyTarget(s))
+		}
 		return asJSON(generate.Permissions(s, keys...))
 	})
+	choose(cmd, cmd.Flags(), &of, "for", optional(forCopySource, forCopyTarget),
+		"print the policy of a role for copies")
+	cmd.Flags().StringVar(&targetRole, "target-role", "", "ARN of the role in the target's account, for copy-source")
 	choose(cmd, cmd.Flags(), &t.Way, "trust", optional(string(generate.PodIdentity), string(generate.IRSA)),
 		"print the role's trust policy instead, for EKS Pod Identity or IAM roles for service accounts")
 	trustFlags(cmd, &t)

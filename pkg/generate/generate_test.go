@@ -69,10 +69,18 @@ func outputs(t *testing.T) map[string]string {
 	policy("pod identity", p, err)
 	p, err = irsa().Policy()
 	policy("irsa", p, err)
-	text, err := roles().Objects()
+	p, err = generate.CopySource(storage(), arn)
+	policy("copy source", p, err)
+	p, err = generate.CopyTarget(storage())
+	policy("copy target", p, err)
+	r := roles()
+	r.Drill = true
+	text, err := r.Objects()
 	add("rbac", text, err)
 	text, err = nightly().Objects()
 	add("cronjob", text, err)
+	text, err = nightly().Drills()
+	add("drills", text, err)
 	text, err = generate.Bucket(storage())
 	add("bucket", text, err)
 	text, err = cloud(pods).Terraform()
@@ -84,7 +92,7 @@ func outputs(t *testing.T) map[string]string {
 
 func TestOutputs_HaveEveryNameOfTheUserAndNoneOfTheManifests(t *testing.T) {
 	t.Parallel()
-	theirs := regexp.MustCompile(`BUCKET|PREFIX|REGISTRY|ACCOUNT|PROVIDER|EKS-CLUSTER|"KEY"|\d{4}2222\d{4}|us-west-2|` +
+	theirs := regexp.MustCompile(`BUCKET|PREFIX|REGISTRY|ACCOUNT|PROVIDER|TARGET_ROLE|EKS-CLUSTER|"KEY"|\d{4}2222\d{4}|us-west-2|` +
 		`tidb/|tidb$|"tidb"|"tisnap"|[nN]ame: tisnap-|AccountName: tisnap|prod-|copy-`)
 	for name, want := range map[string][]string{
 		"policy":       {"arn:aws:s3:::acme-copies/live/db/*\"", "arn:aws:s3:::acme-copies\"", key},
@@ -95,7 +103,14 @@ func TestOutputs_HaveEveryNameOfTheUserAndNoneOfTheManifests(t *testing.T) {
 		},
 		"rbac": {
 			"eks.amazonaws.com/role-arn: " + arn, "namespace: ops", "namespace: db-1", "namespace: db-2", "name: saver-volumes",
-			"name: saver-tls", "[main-cluster-client-secret]",
+			"name: saver-tls", "[main-cluster-client-secret]", "name: saver-drill",
+		},
+		"copy source": {`"arn:aws:s3:::acme-copies/live/db/locks/*"`, `"` + arn + `"`},
+		"copy target": {`"arn:aws:s3:::acme-copies/live/db/*"`, "ec2:CopySnapshot"},
+		"drills": {
+			"AWS_REGION: eu-west-1", "TISNAP_STORAGE: s3://acme-copies/live/db", "CLUSTER: db-1/main", "name: evening",
+			"serviceAccountName: saver", "image: registry.acme.example/saver:v3", `schedule: "5 20 * * *"`,
+			"timeZone: Europe/Berlin", "--pick=oldest-undrilled",
 		},
 		"cronjob": {
 			"AWS_REGION: eu-west-1", "TISNAP_STORAGE: s3://acme-copies/live/db", "CLUSTER: db-1/main", "name: evening",
@@ -138,6 +153,8 @@ func TestOutputs_NamesOfTheManifests_AreTheirBytes(t *testing.T) {
 	there := generate.Storage{Bucket: "BUCKET", Prefix: "PREFIX", Region: "us-west-2"}
 	theirs := generate.Account{Namespace: "tidb", Name: "tisnap"}
 	assert.Equal(t, file("iam-policy.json"), text(generate.Permissions(there)))
+	assert.Equal(t, file("iam-policy-copy-target.json"), text(generate.CopyTarget(there)))
+	assert.Equal(t, strings.ReplaceAll(file("iam-policy-copy-source.json"), "TARGET_ROLE", arn), text(generate.CopySource(there, arn)))
 	assert.Equal(t, file("iam-trust-pod-identity.json"), text(generate.Trust{Account: theirs}.Policy()))
 	of := irsa()
 	of.Account = theirs

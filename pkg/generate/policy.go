@@ -46,17 +46,41 @@ func readPolicy(file string) (p Policy, err error) {
 	return p, d.Decode(&p)
 }
 
-// Permissions returns the policy of the role that takes and restores backups in the storage, whose volumes may be
-// encrypted with these KMS keys.
-func Permissions(s Storage, keys ...string) (Policy, error) {
-	p, err := readPolicy("iam-policy.json")
+const roleARN = `arn:aws[a-z-]*:iam::[0-9]{12}:role/\S+`
+
+// CopySource returns the policy of the role that reads backups in the storage to copy them, and assumes this role of
+// the target's account.
+func CopySource(s Storage, targetRole string) (Policy, error) {
+	if err := check("--target-role", targetRole, roleARN, "a role's ARN"); err != nil {
+		return Policy{}, err
+	}
+	return named("iam-policy-copy-source.json", s, "TARGET_ROLE", targetRole)
+}
+
+// CopyTarget returns the policy of the role that keeps copies in the storage.
+func CopyTarget(s Storage) (Policy, error) { return named("iam-policy-copy-target.json", s) }
+
+// named reads a policy, and puts the names of the storage and others into it.
+func named(file string, s Storage, others ...string) (Policy, error) {
+	p, err := readPolicy(file)
 	if err != nil {
 		return Policy{}, err
 	}
-	names := strings.NewReplacer("BUCKET/PREFIX", s.path(), "BUCKET", s.Bucket,
-		"arn:aws:", "arn:"+partition(s.Region)+":")
+	names := strings.NewReplacer(append([]string{
+		"BUCKET/PREFIX", s.path(), "BUCKET", s.Bucket, "arn:aws:", "arn:" + partition(s.Region) + ":",
+	}, others...)...)
 	for i := range p.Statement {
 		p.Statement[i].Resource = names.Replace(p.Statement[i].Resource)
+	}
+	return p, nil
+}
+
+// Permissions returns the policy of the role that takes and restores backups in the storage, whose volumes may be
+// encrypted with these KMS keys.
+func Permissions(s Storage, keys ...string) (Policy, error) {
+	p, err := named("iam-policy.json", s)
+	if err != nil {
+		return Policy{}, err
 	}
 	for _, key := range keys {
 		if err := check("--kms-key", key, `arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+`,

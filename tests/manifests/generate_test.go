@@ -33,6 +33,18 @@ func TestGenerate_PrintsTheObjectsOfKustomize(t *testing.T) {
 		assert.Equal(t, object, typed(t, made[key]), key)
 	}
 
+	made, err = Generate(t.Context(), program, []string{"rbac", "tidb", "--drill"},
+		[]string{"cronjob", "tidb/prod", "--drill", "--image=REGISTRY/tisnap:v1", "--storage=s3://backups/prod", "--region=us-west-2"})
+	require.NoError(t, err)
+	for key, u := range kustomized(t, "drill") {
+		require.Contains(t, made, key)
+		object := typed(t, u)
+		if settings, ok := object.(*corev1.ConfigMap); ok {
+			settings.Data["TISNAP_STORAGE"] = "s3://backups/prod"
+		}
+		assert.Equal(t, object, typed(t, made[key]), key)
+	}
+
 	other, err := Generate(t.Context(), program,
 		[]string{"rbac", "db-1", "db-2", "-n=ops", "--service-account=saver", "--tls-cluster=main", "--role-arn=arn:aws:iam::444455556666:role/x"},
 		[]string{"cronjob", "db-1/main", "-n=ops", "--service-account=saver", "--image=a/b:c", "--storage=s3://acme", "--region=eu-west-1", "--keep-last=3"})
