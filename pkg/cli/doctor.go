@@ -34,10 +34,10 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:         "doctor CLUSTER",
 		Annotations: without("name"),
 		Short:       "Check permissions, storage, keys, quotas, settings and clocks, with a fix for each problem",
-		Long: `Check everything that a backup, a restore, gc or an archive needs, or by --for a copy or a drill,
-and show what to do about each problem: access to Kubernetes, PD, TiKV, EC2 and S3; RBAC by access
-reviews; IAM by EC2's dry runs; the storage and its bucket; KMS keys; quotas; TiKV's settings;
-clocks.
+		Long: `Check everything that a backup, a restore, gc, an archive or a copy needs, or with --for drill
+a drill, and show what to do about each problem: access to Kubernetes, PD, TiKV, EC2 and S3; RBAC
+by access reviews; IAM by EC2's dry runs; the storage and its bucket; KMS keys; quotas; TiKV's
+settings; clocks.
 
 The checks are those of backup and restore before their first change. They run at the same
 time, and none hides another. Nothing is changed, except that an object is written to the

@@ -88,7 +88,8 @@ func (p *patient) probe(action ebs.Action, needed bool) func(context.Context, Ch
 	}
 }
 
-// checkCopy asks EC2 whether a snapshot that tisnap made may be copied, within its region and account.
+// checkCopy asks EC2 whether a snapshot that tisnap made may be copied, within its region and account. Who
+// asks about more than copies is only warned.
 func (p *patient) checkCopy(ctx context.Context, c Check) []Check {
 	found, err := p.made()
 	if err != nil {
@@ -105,7 +106,10 @@ func (p *patient) checkCopy(ctx context.Context, c Check) []Check {
 	err = e.ProbeCopy(ctx, ebs.CopyRequest{
 		Snapshot: found.snapshot, Region: e.Region(), Tags: ebs.Tags{ebs.TagRun: "probe", ebs.TagCluster: "probe"},
 	})
-	if err != nil {
+	switch {
+	case failure.Is(err, failure.Denied) && p.purpose != Copy:
+		return c.as(Warn, failure.HintOf(err), "%v; only copies need it", err)
+	case err != nil:
 		return c.outcomeOf(err)
 	}
 	return c.ok("allowed, by a dry run")

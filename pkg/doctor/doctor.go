@@ -35,14 +35,14 @@ const (
 // Purposes lists the purposes, the default first.
 func Purposes() []string {
 	var names []string
-	for _, p := range append([]Purpose{All}, append(usual(), Copy, Drill)...) {
+	for _, p := range append([]Purpose{All}, append(usual(), Drill)...) {
 		names = append(names, string(p))
 	}
 	return names
 }
 
-// usual are the purposes of All. Copies and drills have roles of their own, which most clusters' runs lack.
-func usual() []Purpose { return []Purpose{Backup, Restore, GC, Archive} }
+// usual are the purposes of All. Drills have a role of their own in Kubernetes, which most clusters' runs lack.
+func usual() []Purpose { return []Purpose{Backup, Restore, GC, Archive, Copy} }
 
 // Kube is the part of Kubernetes that the checks use.
 type Kube interface {
