@@ -43,6 +43,7 @@ func TestReport_InABrowser(t *testing.T) {
 		"backup-and-restore": {reporttest.Backup(3), reporttest.Restore(3)},
 		"300-stores":         {reporttest.Backup(300), reporttest.Restore(300)},
 		"three-attempts":     {reporttest.Failed()},
+		"beside":             {reporttest.Archive(20), reporttest.Copy(20), reporttest.Drill(3)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -134,6 +134,7 @@ func (s *Storage) Example(now time.Time) {
 		if i == 38 {
 			s.Report(Restore(id, cluster.Name{Namespace: "dr", Name: "copy"}, "20261120t120000-0000beef", at.Add(6*time.Hour)))
 			s.Report(Drill(id, prod, "20261120t180000-0000d211", at.Add(12*time.Hour)))
+			s.Report(Archive(id, prod, "20261120t190000-0000a4c1", at.Add(13*time.Hour)))
 		}
 	}
 	s.Sealed("orders-1", held, "20261101t010000-00000aaa", now.Add(-30*time.Hour))
