@@ -60,10 +60,7 @@ func (o ClusterOptions) coreStore() object {
 }
 
 func (o ClusterOptions) coreVolume(name, mountType, path string) object {
-	mount := object{}
-	if mountType != "" {
-		mount["type"] = mountType
-	}
+	mount := object{"type": mountType}
 	if path != "" {
 		mount["mountPath"] = path
 	}

@@ -115,6 +115,16 @@ func validateComponent(r resource, o object, template string) field.ErrorList {
 		return faults
 	}
 	list, _, _ := unstructured.NestedSlice(o, append(path, "volumes")...)
+	for i, v := range list { // in the definitions of 2.0; later ones demand none
+		volume, _ := v.(object)
+		mounts, _ := volume["mounts"].([]any)
+		for j, m := range mounts {
+			if mount, _ := m.(object); mount["type"] == nil {
+				at := field.NewPath(template).Child("volumes").Index(i).Child("mounts").Index(j)
+				faults = append(faults, field.Required(at.Child("type"), ""))
+			}
+		}
+	}
 	if !slices.ContainsFunc(list, func(v any) bool { return nestedText(v, "name") == "data" }) {
 		faults = append(faults, field.Invalid(field.NewPath(template), "object", "data volume must be configured"))
 	}

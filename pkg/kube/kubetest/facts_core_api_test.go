@@ -235,3 +235,20 @@ func TestFacts_FeatureGateThatTheDefinitionLacks_IsRefused(t *testing.T) {
 		require.Equal(t, !works, apierrors.IsInvalid(err), "%s: %v", gate, err)
 	}
 }
+
+func TestFacts_MountWithoutAType_IsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for kind, works := range map[any]bool{"": true, "data": true, nil: false} {
+		group := byKind(coreObjects(), "TiKVGroup")
+		mount := map[string]any{"mountPath": "/more"}
+		if kind != nil {
+			mount["type"] = kind
+		}
+		volumes, _, _ := unstructured.NestedSlice(group.Object, "spec", "template", "spec", "volumes")
+		volumes = append(volumes, map[string]any{"name": "more", "storage": "1Gi", "mounts": []any{mount}})
+		require.NoError(t, unstructured.SetNestedSlice(group.Object, volumes, "spec", "template", "spec", "volumes"))
+		_, err := f.kind("tikvgroups").Create(t.Context(), group, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		require.Equal(t, !works, apierrors.IsInvalid(err), "%v: %v", kind, err)
+	}
+}

@@ -221,8 +221,12 @@ func mountsOf(spec map[string]any) string {
 		mounts, _ := volume["mounts"].([]any)
 		for _, m := range mounts {
 			mount, _ := m.(map[string]any)
-			all = append(all, fmt.Sprintf("%v %v at %v/%v", volume["name"], mount["type"], mount["mountPath"],
-				mount["subPath"]))
+			text := func(field string) string { // none is as ""
+				value, _ := mount[field].(string)
+				return value
+			}
+			all = append(all,
+				fmt.Sprintf("%v %s at %s/%s", volume["name"], text("type"), text("mountPath"), text("subPath")))
 		}
 	}
 	slices.Sort(all)

@@ -64,6 +64,16 @@ func TestMake_OwnManifest_ItsSpecsAndGroupsCount(t *testing.T) {
 	require.Equal(t, true, at(t, made.Cluster, "spec.paused"))
 }
 
+// Definitions of 2.0 demand a type of each mount, if an empty one, and later ones drop it.
+func TestMountsOf_NoTypeIsTheEmptyOne(t *testing.T) {
+	t.Parallel()
+	of := func(mount map[string]any) string {
+		return mountsOf(map[string]any{"template": map[string]any{"spec": map[string]any{"volumes": []any{map[string]any{"name": "wal", "mounts": []any{mount}}}}}})
+	}
+	require.Equal(t, of(map[string]any{"mountPath": "/wal"}), of(map[string]any{"type": "", "mountPath": "/wal"}))
+	require.NotEqual(t, of(map[string]any{"mountPath": "/wal"}), of(map[string]any{"type": "data", "mountPath": "/wal"}))
+}
+
 func TestMake_Patch_ChangesTheObjectThatItNames(t *testing.T) {
 	t.Parallel()
 	to := target(100, 50)

@@ -194,7 +194,7 @@ func storageVolumes(from map[string]any, byDefault any) (volumes []any) {
 			class = byDefault
 		}
 		name, _ := volume["name"].(string)
-		mount := map[string]any{"mountPath": volume["mountPath"]}
+		mount := map[string]any{"type": "", "mountPath": volume["mountPath"]} // 2.0 demands a type
 		volumes = append(volumes, volumeOf(name, mount, volume["storageSize"], class))
 	}
 	return volumes

@@ -70,6 +70,8 @@ func TestTranslate_CarriesOverWhatAClusterNeeds(t *testing.T) {
 	require.Equal(t, []any{map[string]any{
 		"name": "data", "mounts": []any{map[string]any{"type": "data"}}, "storage": "10Gi", "storageClassName": "fast",
 	}}, at(t, pds, "spec.template.spec.volumes"))
+	volumes, _ := at(t, stores, "spec.template.spec.volumes").([]any)
+	require.Equal(t, []any{map[string]any{"type": "", "mountPath": "/wal"}}, volumes[1].(map[string]any)["mounts"], "2.0 demands a type")
 	require.Equal(t, "copy-tikv-000011", target.Stores[1].TiKV.GetName())
 	require.Equal(t, "fast", *target.Stores[1].Claims[1].Spec.StorageClassName)
 
