@@ -115,7 +115,7 @@ func (a *app) drillDeps(
 	d.sqlUser = f.sqlUser
 	d.restore = restore.Options{
 		Backup: id, VerifyKey: key, Tool: a.version.Version, Timeout: f.timeout, Kubernetes: d.kube.Server(),
-		LockWait: f.lockWait.limit(),
+		LockWait: f.lockWait.limit(), Operator: "1", // whose objects the patches below are of
 	}
 	if err := f.into(&d.restore); err != nil {
 		return nil, err

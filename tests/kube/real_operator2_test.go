@@ -26,7 +26,7 @@ import (
 
 const (
 	// realOperator2 names the variable with a folder that has a TiDB Operator 2.x which was built elsewhere: the program
-	// tidb-operator, and its definitions in crds.
+	// tidb-operator, and its definitions in crds, those of br.pingcap.com too.
 	realOperator2 = "TISNAP_TEST_OPERATOR2"
 	// hostsFile names the variable with the file that is this process's /etc/hosts.
 	hostsFile = "TISNAP_TEST_HOSTS"
@@ -90,8 +90,13 @@ func (o *realOperator) start(t *testing.T, bed *testbed.Testbed) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(o.dir, "operator.log"))
 	require.NoError(t, err)
-	cmd := exec.Command(filepath.Join(os.Getenv(realOperator2), "tidb-operator"), "--kubeconfig="+shared.Kubeconfig("admin"),
-		"--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0", "--skip-crds-management")
+	program := filepath.Join(os.Getenv(realOperator2), "tidb-operator")
+	args := []string{"--kubeconfig=" + shared.Kubeconfig("admin"), "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0"}
+	const leave = "-skip-crds-management"
+	if help, _ := exec.CommandContext(t.Context(), program, "--help").CombinedOutput(); strings.Contains(string(help), leave) {
+		args = append(args, leave) // 2.0 never manages its definitions
+	}
+	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), bed.Env()...)
 	cmd.Stdout, cmd.Stderr = log, log
 	require.NoError(t, cmd.Start())
@@ -140,7 +145,25 @@ func (o *realOperator) tisnap(t *testing.T, bed *testbed.Testbed) round.Tisnap {
 }
 
 // A whole round with the real Operator: every row is right.
-func TestRealOperator2_Round_EveryRowIsRight(t *testing.T) {
+func TestRealOperator2_Round_EveryRowIsRight(t *testing.T) { realRound(t, round.Config{Operator: 2}) }
+
+// A cluster of TiDB Operator 1.x, which a stand-in plays, is restored into 2.x: every row is right.
+func TestRealOperator2_RoundFrom1_EveryRowIsRight(t *testing.T) {
+	realRound(t, round.Config{
+		Operator: 1, RestoreFlags: []string{"--operator", "2"}, Warns: []string{"not carried over into TiDB Operator 2.x"},
+	})
+}
+
+// A cluster of the real Operator is restored into 1.x, which a stand-in plays: every row is right.
+func TestRealOperator2_RoundInto1_EveryRowIsRight(t *testing.T) {
+	realRound(t, round.Config{
+		Operator: 2, RestoreFlags: []string{"--operator", "1"}, Warns: []string{"not carried over into TiDB Operator 1.x"},
+	})
+}
+
+// realRound is a round with the real Operator.
+func realRound(t *testing.T, cfg round.Config) {
+	t.Helper()
 	hosts := withNames(t)
 	if hosts == "" {
 		return
@@ -148,17 +171,16 @@ func TestRealOperator2_Round_EveryRowIsRight(t *testing.T) {
 	o := openOperator2(t)
 	ctx, cancel := context.WithTimeout(t.Context(), realDeadline)
 	defer cancel()
-	r, err := round.Run(ctx, round.Config{
-		Dir: t.TempDir(), Seed: 7, Scale: 1, Accounts: 2000, Regions: 8, Operator: 2, Timeout: 5 * time.Minute,
-		Kubeconfig: shared.Kubeconfig("admin"), HostsFile: hosts,
-		BackupFlags: []string{"--via", "direct"}, RestoreFlags: []string{"--via", "direct"},
-		Tisnap: func(bed *testbed.Testbed) round.Tisnap {
-			o.start(t, bed)
-			return o.tisnap(t, bed)
-		},
-		Progress: func(format string, args ...any) { fmt.Fprintf(os.Stderr, "» "+format+"\n", args...) },
-		Logf:     func(format string, args ...any) { fmt.Fprintf(os.Stderr, "· "+format+"\n", args...) },
-	})
+	cfg.Dir, cfg.Seed, cfg.Scale, cfg.Accounts, cfg.Regions, cfg.Timeout = t.TempDir(), 7, 1, 2000, 8, 5*time.Minute
+	cfg.Kubeconfig, cfg.HostsFile = shared.Kubeconfig("admin"), hosts
+	cfg.BackupFlags, cfg.RestoreFlags = []string{"--via", "direct"}, append(cfg.RestoreFlags, "--via", "direct")
+	cfg.Tisnap = func(bed *testbed.Testbed) round.Tisnap {
+		o.start(t, bed)
+		return o.tisnap(t, bed)
+	}
+	cfg.Progress = func(format string, args ...any) { fmt.Fprintf(os.Stderr, "» "+format+"\n", args...) }
+	cfg.Logf = func(format string, args ...any) { fmt.Fprintf(os.Stderr, "· "+format+"\n", args...) }
+	r, err := round.Run(ctx, cfg)
 	require.NoError(t, err)
 	t.Log(r.Checks)
 }
@@ -220,6 +242,15 @@ func TestRealOperator2_KilledAbortedResumedDeleted(t *testing.T) {
 		return []string{"restore", "b", "--to", "tidb/" + to, "--run-id", "run-" + to, "--via", "direct", "--timeout", "5m", "--storage", round.Storage}
 	}
 	done("backup", "tidb/prod", "--name", "b", "--via", "direct")
+	done(append(restore("one"), "--dry-run")...)
+	for kind, spec := range map[string]string{"Cluster": "featureGates: [{name: NotOfThisVersion}]", "PDGroup": "notOfThisVersion: 1"} {
+		name := map[string]string{"Cluster": "one", "PDGroup": "one-pd"}[kind]
+		patch := filepath.Join(t.TempDir(), kind)
+		require.NoError(t, os.WriteFile(patch, []byte("kind: "+kind+"\nmetadata: {name: "+name+"}\nspec: {"+spec+"}\n"), 0o600))
+		code, err := run(ctx, append(restore("one"), "--dry-run", "--patch", patch), nil)
+		require.NoError(t, err)
+		require.Equal(t, 5, code, "%s: a precondition does not hold", kind)
+	}
 	ended := make(chan int, 1)
 	begin := func(dying context.Context, to string, more ...string) {
 		go func() {
