@@ -28,6 +28,9 @@ const (
 	packsInASegment = 1024 // of 64 blocks each
 	packSize        = 32 << 20
 	deadInHundred   = 10
+	// What is allowed, of processors for a million packs, and of memory.
+	maxCPU    = time.Minute
+	maxMemory = 256 << 20
 )
 
 // synthetic is a storage that has the listing of very many packs, and nothing in them.
@@ -142,5 +145,9 @@ func BenchmarkRun_Fleet(b *testing.B) {
 		})
 		require.NoError(b, err)
 		fmt.Println(string(line))
+		if packs <= 1_000_000 {
+			require.Less(b, took, maxCPU)
+		}
+		require.Less(b, memory, int64(maxMemory))
 	}
 }

@@ -325,6 +325,11 @@ func (s *script) next(n int) int {
 // model lets three writers' runs, each in any number of processes, prunes, restores and forgets run in any order of
 // their calls, with kills, processes that are suspended, and answers that are lost.
 func model(w *world, choose *script) error {
+	if choose.next(2) == 1 {
+		if err := w.begin(); err != nil {
+			return err
+		}
+	}
 	breaking := choose.next(2) == 1 // every lease, at once
 	var last *process
 	for len(*choose) > 0 {
@@ -355,6 +360,32 @@ func model(w *world, choose *script) error {
 		}
 	}
 	return w.quiet()
+}
+
+// begin makes what takes long to come about by chance: all that an archive refers to is condemned, since it was of a
+// forgotten archive, while its writer had a lease.
+func (w *world) begin() error {
+	ctx := w.t.Context()
+	if err := w.write(w.job(0), 0b11_11_00)(ctx, w.repo); err != nil {
+		return err
+	}
+	a, err := w.repo.Archive(ctx, "archive-0")
+	if err != nil {
+		return err
+	}
+	if _, _, err := lease.Write(ctx, w.store, "older", "writer"); err != nil {
+		return err
+	}
+	if err := prune.Forget(ctx, w.repo, "archive-0"); err != nil {
+		return err
+	}
+	if _, err := prune.Run(ctx, w.repo, now()); err != nil {
+		return err
+	}
+	if err := w.repo.Commit(ctx, "older", a); err != nil {
+		return err
+	}
+	return lease.End(ctx, w.store, "older")
 }
 
 // client starts a client.

@@ -29,7 +29,8 @@ type Options struct {
 	MinAge time.Duration
 	// BreakAfter is how long a lease was not renewed if it is broken; negative: never.
 	BreakAfter time.Duration
-	// DryRun changes nothing: Garbage is what would be condemned, and deleted unless a lease is in the way.
+	// DryRun changes nothing: Garbage is all that no archive refers to, and Waiting the part of it that was condemned
+	// before, and waits for leases.
 	DryRun bool
 }
 
@@ -98,8 +99,14 @@ func (p *pruner) run(ctx context.Context) error {
 		}
 	}
 	garbage, err := p.find(ctx)
-	if err != nil || p.opts.DryRun {
+	if err != nil {
 		return err
+	}
+	if p.opts.DryRun {
+		return p.eachList(ctx, func(ctx context.Context, list lease.List, objects []lease.Object) error {
+			_, err := p.blocked(ctx, list, objects)
+			return err
+		})
 	}
 	if len(garbage) > 0 {
 		if err := p.condemn(ctx, garbage); err != nil {
@@ -153,7 +160,7 @@ func (p *pruner) find(ctx context.Context) (garbage []lease.Object, err error) {
 					if name, err := format.ParsePackPath(o.Key); err == nil {
 						p.report.UnusedBytes += p.unused(name, o.Size)
 					}
-				case known.Has(o.Key):
+				case known.Has(o.Key) && !p.opts.DryRun:
 				case !o.Modified.Before(oldest):
 					p.report.Young.add(found)
 				case len(garbage) < maxGarbage:
@@ -188,7 +195,12 @@ func (p *pruner) condemn(ctx context.Context, garbage []lease.Object) error {
 }
 
 // sweep deletes what is condemned, list by list.
-func (p *pruner) sweep(ctx context.Context) error {
+func (p *pruner) sweep(ctx context.Context) error { return p.eachList(ctx, p.delete) }
+
+// eachList calls do for each list of condemned objects.
+func (p *pruner) eachList(
+	ctx context.Context, do func(context.Context, lease.List, []lease.Object) error,
+) error {
 	lists, err := lease.Lists(ctx, p.repository.Objects())
 	if err != nil {
 		return err
@@ -201,7 +213,7 @@ func (p *pruner) sweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := p.delete(ctx, list, objects); err != nil {
+		if err := do(ctx, list, objects); err != nil {
 			return err
 		}
 	}
@@ -277,8 +289,8 @@ func (p *pruner) end(ctx context.Context, o *lease.Other) (bool, error) {
 	store, many := p.repository.Objects(), p.repository.Settings().Storage.ManyWriters()
 	decided, err := o.Decided(ctx, store)
 	switch {
-	case err != nil:
-		return false, err
+	case err != nil || p.opts.DryRun:
+		return decided, err
 	case decided:
 		err = o.Drop(ctx, store)
 	case many && p.opts.BreakAfter >= 0 && o.Silent(p.opts.BreakAfter):
