@@ -30,7 +30,7 @@ func (b *books) drillOf(t *testing.T, args ...string) (ending, drilled) {
 checks:
 - {name: balance, sql: SELECT SUM(balance) FROM bank.ledger, expect: "3980"}
 - {name: marker, sql: SELECT COUNT(*) FROM bank.ledger WHERE owner = 'second-0', expect: "1"}
-`), 0o600))
+`+b.sums), 0o600))
 	e := b.run(t, append([]string{
 		"drill", "--storage", b.storageURL, "--sql", checks, "--canary", "SELECT MAX(at) FROM ops.heartbeat",
 		"--tables", "all", "--timeout", "1m", "--output", "json",

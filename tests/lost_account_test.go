@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"testing"
 
@@ -10,9 +11,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/cli"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/drill"
+	"github.com/tisnap/tisnap/pkg/drill/checks"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/workload"
+	"github.com/tisnap/tisnap/pkg/tidb"
 )
 
 const (
@@ -34,6 +37,7 @@ func TestPull_AccountAndRegionAreLost_CopyIsRestored(t *testing.T) {
 	require.NoError(t, b.keys.Close())
 	stores := b.stores()
 	vault := b.inVault(t)
+	vault.sums = b.sumOfLedger(t)
 	for _, name := range []string{"older", "newer"} {
 		e := vault.run(t, "copy", name, "--from-storage", tornStorage, "--storage", vaultStorage)
 		require.Equal(t, cli.ExitDone, e.code, e.stderr)
@@ -54,6 +58,7 @@ func TestPull_AccountAndRegionAreLost_CopyIsRestored(t *testing.T) {
 	e, out := vault.drillOf(t, "newer", "--az-map", intoVault)
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
 	require.True(t, out.Passed)
+	require.Equal(t, []checks.Outcome{checks.Passed}, outcomesOf(out.Report.Drilled.Found, checks.OfChecksum))
 	vault.nothingOfDrills(t)
 	vault.exchange(t, newer, older, stores[1])
 	e, out = vault.drillOf(t, "newer", "--az-map", intoVault)
@@ -61,8 +66,30 @@ func TestPull_AccountAndRegionAreLost_CopyIsRestored(t *testing.T) {
 	d := out.Report.Drilled
 	require.Equal(t, []drill.State{drill.Passed, drill.Failed, drill.Gone}, []drill.State{d.Restore, d.Checks, d.TearDown})
 	require.Contains(t, e.stderr, "data inconsistency in table: ledger, index: owner")
+	require.Equal(t, []checks.Outcome{checks.Failed}, outcomesOf(d.Found, checks.OfChecksum))
 	vault.nothingOfDrills(t)
 	require.Len(t, vault.bed.EC2.Snapshots(), len(older)+len(newer))
+}
+
+// sumOfLedger is the ledger's checksum in the source, for a drill's file.
+func (b *books) sumOfLedger(t *testing.T) string {
+	t.Helper()
+	db, err := tidb.Open(t.Context(), tidb.Config{Address: b.bed.Nodes.Cluster(prod).SQL()})
+	require.NoError(t, err)
+	defer db.Close()
+	sum, err := db.Checksum(t.Context(), tidb.Table{Schema: ledger.Schema, Name: ledger.Name})
+	require.NoError(t, err)
+	return fmt.Sprintf("sums: [{table: %s.%s, crc64xor: %d, kvs: %d, bytes: %d}]\n", ledger.Schema, ledger.Name, sum.CRC64XOR, sum.KVs, sum.Bytes)
+}
+
+// outcomesOf are those of the checks of a kind.
+func outcomesOf(r *checks.Result, kind checks.Kind) (out []checks.Outcome) {
+	for _, c := range r.Checks {
+		if c.Kind == kind {
+			out = append(out, c.Outcome)
+		}
+	}
+	return out
 }
 
 // everything is every key of TiDB's tables with its value, as it is now.

@@ -36,6 +36,7 @@ type books struct {
 	*place
 	storageURL string
 	keys       *workload.Cluster
+	sums       string // of tables, for a drill's file
 	stderr     string // by the last restore, on stderr
 }
 
@@ -136,7 +137,7 @@ func (b *books) check(t *testing.T, name string) *checks.Result {
 	db, err := tidb.Open(ctx, tidb.Config{Address: b.bed.Nodes.Cluster(target).SQL()})
 	require.NoError(t, err)
 	defer db.Close()
-	statements, err := checks.ReadStatements([]byte(`
+	asked, err := checks.ReadFile([]byte(`
 checks:
 - {name: heartbeat, sql: SELECT MAX(at) FROM ops.heartbeat, within: 5m}
 - {name: balance, sql: SELECT SUM(balance) FROM bank.ledger, expect: "3980"}
@@ -146,7 +147,7 @@ checks:
 	m, err := manifest.Decode(get(t, b.storage(t, b.storageURL), manifest.ManifestKey(cluster.BackupID(name))))
 	require.NoError(t, err)
 	result, err := checks.Run(ctx, db, checks.Options{
-		Statements: statements, AllTables: true, BackupTS: m.BackupTS, Budget: time.Minute, Each: 30 * time.Second,
+		Statements: asked.Statements, AllTables: true, BackupTS: m.BackupTS, Budget: time.Minute, Each: 30 * time.Second,
 	})
 	require.NoError(t, err)
 	return result

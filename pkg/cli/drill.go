@@ -15,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/drill"
 	"github.com/tisnap/tisnap/pkg/drill/checks"
+	"github.com/tisnap/tisnap/pkg/tidb"
 )
 
 // drillFlags are the flags of `tisnap drill`.
@@ -99,7 +100,8 @@ func (f *drillFlags) register(a *app, cmd *cobra.Command) {
 			"last passed drill is the oldest")
 	fl.StringVar(&f.run, "run-id", "", "id of the run; one that died starts from scratch (default: generated)")
 	fl.StringVar(&f.sql, "sql", "",
-		"YAML file with your own checks: a list `checks` of name, sql, and expect, empty or within")
+		"YAML file with your own checks: a list `checks` of name, sql, and expect, empty or within; and a list `sums` "+
+			"of what ADMIN CHECKSUM TABLE answered in the source (docs/drill.md)")
 	fl.StringVar(&f.canary, "canary", "",
 		"statement that selects the Unix time of the newest row of a table that is always written to")
 	fl.DurationVar(&f.canaryWithin, "canary-within", 5*time.Minute, "how much older than the backup that row may be")
@@ -162,27 +164,31 @@ func (f *drillFlags) readChecks(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		read, err := checks.ReadStatements(text, "--canary")
+		read, err := checks.ReadFile(text, "--canary")
 		if err != nil {
 			return err
 		}
-		f.checks.Statements = read
+		f.checks.Statements = read.Statements
 	}
 	if f.sql != "" {
 		text, err := readInput(cmd, f.sql)
 		if err != nil {
 			return err
 		}
-		read, err := checks.ReadStatements(text, f.sql)
+		read, err := checks.ReadFile(text, f.sql)
 		if err != nil {
 			return err
 		}
-		f.checks.Statements = append(f.checks.Statements, read...)
+		f.checks.Statements, f.checks.Sums = append(f.checks.Statements, read.Statements...), read.Sums
 	}
-	if len(f.checks.Statements) == 0 {
+	if len(f.checks.Statements)+len(f.checks.Sums) == 0 {
 		return nil
 	}
-	text, err := json.Marshal(f.checks.Statements)
+	sums := map[string]tidb.Checksum{}
+	for table, sum := range f.checks.Sums {
+		sums[table.String()] = sum
+	}
+	text, err := json.Marshal([]any{f.checks.Statements, sums})
 	sum := sha256.Sum256(text)
 	f.digest = hex.EncodeToString(sum[:6])
 	return err

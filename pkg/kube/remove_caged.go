@@ -74,7 +74,7 @@ func (c *Client) Probes(run cluster.RunID, image string) cage.Prober {
 }
 
 // SmallestPatch returns the change that makes of a backup's cluster the smallest one that a drill can check. A cluster
-// of TiDB Operator 2.x, whose targets allow no change, is a Usage error.
+// of TiDB Operator 2.x is a Usage error: there is no such change yet for its objects.
 func SmallestPatch(source json.RawMessage) (json.RawMessage, error) {
 	if _, ok := operator2.Recorded(source); ok {
 		return nil, failure.New(failure.Usage, "make smallest cluster", "",

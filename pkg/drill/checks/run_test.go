@@ -87,9 +87,9 @@ func options() checks.Options {
 
 func statements(t *testing.T, text string) []checks.Statement {
 	t.Helper()
-	out, err := checks.ReadStatements([]byte(text), "checks.yaml")
+	out, err := checks.ReadFile([]byte(text), "checks.yaml")
 	require.NoError(t, err)
-	return out
+	return out.Statements
 }
 
 const good = `
@@ -298,21 +298,34 @@ func TestRun_Cancelled_IsNoResult(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestReadStatements_Refused(t *testing.T) {
+func TestReadFile_Refused(t *testing.T) {
 	t.Parallel()
 	for text, why := range map[string]string{
-		"checks: []":                                                               "it has none",
-		"checks: [{sql: SELECT 1, empty: true}]":                                   "want a name and sql",
-		"checks: [{name: a, sql: SELECT 1}]":                                       "exactly one of",
-		"checks: [{name: a, sql: s, expect: '', empty: true}]":                     "exactly one of",
-		"checks: [{name: a, sql: s, within: soon}]":                                "want a duration",
-		"checks: [{name: a, sql: s, empty: true, x: 1}]":                           "unknown field",
-		"checks: [{name: a, sql: s, empty: true}, {name: a, sql: s, empty: true}]": "used twice",
+		"checks: []":                                                                   "it has none",
+		"checks: [{sql: SELECT 1, empty: true}]":                                       "want a name and sql",
+		"checks: [{name: a, sql: SELECT 1}]":                                           "exactly one of",
+		"checks: [{name: a, sql: s, expect: '', empty: true}]":                         "exactly one of",
+		"checks: [{name: a, sql: s, within: soon}]":                                    "want a duration",
+		"checks: [{name: a, sql: s, empty: true, x: 1}]":                               "unknown field",
+		"checks: [{name: a, sql: s, empty: true}, {name: a, sql: s, empty: true}]":     "used twice",
+		"sums: [{table: rates, crc64xor: 1, kvs: 1, bytes: 1}]":                        "SCHEMA.NAME",
+		"sums: [{table: shop.rates, crc64xor: 1, bytes: 1}]":                           "ADMIN CHECKSUM TABLE",
+		"sums: [{table: a.b, crc64xor: 1, kvs: 1}, {table: a.b, crc64xor: 1, kvs: 1}]": "once",
 	} {
 		t.Run(fmt.Sprint(why, text), func(t *testing.T) {
 			t.Parallel()
-			_, err := checks.ReadStatements([]byte(text), "file")
+			_, err := checks.ReadFile([]byte(text), "file")
 			require.ErrorContains(t, err, why)
 		})
 	}
+}
+
+// A checksum has more digits than a float64.
+func TestReadFile_Sums_AreExact(t *testing.T) {
+	t.Parallel()
+	f, err := checks.ReadFile([]byte("sums: [{table: shop.a.b, crc64xor: 18446744073709551557, kvs: 80, bytes: 4012}]"), "file")
+	require.NoError(t, err)
+	want := tidb.Checksum{CRC64XOR: 18446744073709551557, KVs: 80, Bytes: 4012}
+	require.Equal(t, map[tidb.Table]tidb.Checksum{{Schema: "shop", Name: "a.b"}: want}, f.Sums)
+	require.Empty(t, f.Statements)
 }

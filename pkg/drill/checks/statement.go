@@ -3,6 +3,7 @@ package checks
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -30,27 +31,52 @@ type Statement struct {
 // maxRows is as many rows as it takes to compare an answer.
 const maxRows = 2
 
-// ReadStatements reads a file of statements: YAML with the list "checks". Unknown fields are refused.
-func ReadStatements(text []byte, name string) ([]Statement, error) {
+// File is what a user wants checked.
+type File struct {
+	Statements []Statement
+	Sums       map[tidb.Table]tidb.Checksum
+}
+
+// sum is an answer of the source's to ADMIN CHECKSUM TABLE.
+type sum struct {
+	Table string `json:"table"` // SCHEMA.NAME
+	CRC64 uint64 `json:"crc64xor"`
+	KVs   uint64 `json:"kvs"`
+	Bytes uint64 `json:"bytes"`
+}
+
+// ReadFile reads YAML with a list of statements, "checks", a list of checksums, "sums", or both. Unknown fields are
+// refused.
+func ReadFile(text []byte, name string) (*File, error) {
+	const op = "read checks"
 	var file struct {
 		Checks []Statement `json:"checks"`
+		Sums   []sum       `json:"sums"`
 	}
 	if err := yaml.UnmarshalStrict(text, &file); err != nil {
-		return nil, failure.Wrap(err, failure.Usage, "read checks", name)
+		return nil, failure.Wrap(err, failure.Usage, op, name)
 	}
-	if len(file.Checks) == 0 {
-		return nil, failure.New(failure.Usage, "read checks", name, "it has none below \"checks\"")
+	if len(file.Checks)+len(file.Sums) == 0 {
+		return nil, failure.New(failure.Usage, op, name, "it has none below \"checks\" or \"sums\"")
 	}
-	seen := map[string]bool{}
+	out, seen := &File{Statements: file.Checks, Sums: map[tidb.Table]tidb.Checksum{}}, map[string]bool{}
 	for i := range file.Checks {
 		s := &file.Checks[i]
 		if err := s.validate(); err != nil || seen[s.Name] {
-			return nil, failure.New(failure.Usage, "read checks", name, "check %d (%q): %w", i+1, s.Name,
-				orTwice(err))
+			return nil, failure.New(failure.Usage, op, name, "check %d (%q): %w", i+1, s.Name, orTwice(err))
 		}
 		seen[s.Name] = true
 	}
-	return file.Checks, nil
+	for i, s := range file.Sums {
+		schema, table, _ := strings.Cut(s.Table, ".")
+		of := tidb.Table{Schema: schema, Name: table}
+		if _, twice := out.Sums[of]; twice || schema == "" || table == "" || s.KVs == 0 {
+			return nil, failure.New(failure.Usage, op, name,
+				"sum %d (%q): want a table as SCHEMA.NAME, once, with the answer to ADMIN CHECKSUM TABLE", i+1, s.Table)
+		}
+		out.Sums[of] = tidb.Checksum{CRC64XOR: s.CRC64, KVs: s.KVs, Bytes: s.Bytes}
+	}
+	return out, nil
 }
 
 func orTwice(err error) error {
