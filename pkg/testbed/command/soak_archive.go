@@ -19,7 +19,8 @@ func soakArchiveCommand() *cobra.Command {
 		Short: "Kill archives at random instants, and prove that the same command ends them right",
 		Long: `Archive a backup again and again, each time into a new repository, in a process that is killed at a random instant.
 The same command has to end with 0, with one archive, which has each block of the snapshots; and it may read nothing again
-that a stored pack has. A failure prints its seed and the program's output.`,
+that a stored pack has. Prunes run beside it, and are killed, too; once another archive is made and the first one is
+forgotten, two prunes have to leave nothing that is not needed, and the archive whole. A failure prints its seed and the program's output.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var sum crash.KillsResult
@@ -43,7 +44,7 @@ that a stored pack has. A failure prints its seed and the program's output.`,
 			return nil
 		},
 	}
-	s.flags(cmd, 10, 8*time.Minute)
-	cmd.Flags().IntVar(&kills, "kills", 10, "kills of each run")
+	s.flags(cmd, 10, 12*time.Minute)
+	cmd.Flags().IntVar(&kills, "kills", 6, "kills of each run")
 	return cmd
 }

@@ -64,7 +64,7 @@ func (w *world) kills(ctx context.Context, rng *rand.Rand, n int, r *KillsResult
 	if err := w.fillSnapshots(ctx, rng); err != nil {
 		return err
 	}
-	reads, whole, err := w.archived(ctx, 0)
+	reads, whole, err := w.archived(ctx, rng, 0)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (w *world) kills(ctx context.Context, rng *rand.Rand, n int, r *KillsResult
 			return fmt.Errorf("%d of %d processes had ended before they were to be killed", r.Late, r.Late+r.Kills)
 		}
 		at := 1 + time.Duration(rng.Int64N(int64(whole)))
-		reads, _, err := w.archived(ctx, at)
+		reads, _, err := w.archived(ctx, rng, at)
 		switch {
 		case errors.Is(err, errLate):
 			r.Late++
@@ -95,8 +95,11 @@ func (w *world) kills(ctx context.Context, rng *rand.Rand, n int, r *KillsResult
 var errLate = errors.New("ended before the kill")
 
 // archived archives the baseline into a new repository, in a process that is killed after killAt unless that is 0, and in
-// another one. It proves the archive, and returns how many blocks both have read, and what the second one took.
-func (w *world) archived(ctx context.Context, killAt time.Duration) (reads int64, took time.Duration, err error) {
+// another one, beside which prunes run and are killed. It proves the archive, and that of what is then forgotten nothing
+// stays, and returns how many blocks both processes have read, and what the second one took.
+func (w *world) archived(
+	ctx context.Context, rng *rand.Rand, killAt time.Duration,
+) (reads int64, took time.Duration, err error) {
 	s := w.scene(Archive)
 	if err := s.prepare(ctx); err != nil {
 		return 0, 0, err
@@ -114,13 +117,21 @@ func (w *world) archived(ctx context.Context, killAt time.Duration) (reads int64
 			return 0, 0, err
 		}
 	}
-	begin := time.Now()
-	if err := s.succeeds(ctx, s.args()...); err != nil {
-		return 0, 0, err
+	pruned := func() error { return nil }
+	if killAt > 0 {
+		pruned = s.prunesBeside(ctx, rng)
 	}
+	begin := time.Now()
+	err = s.succeeds(ctx, s.args()...)
 	took = time.Since(begin)
 	w.faults.Watch(nil)
-	return read.Load(), took, s.verifyArchived(ctx)
+	if err := errors.Join(err, pruned(), ctx.Err()); err != nil {
+		return 0, 0, err
+	}
+	if err := s.verifyArchived(ctx); err != nil || killAt == 0 {
+		return read.Load(), took, err
+	}
+	return read.Load(), took, s.verifyPruned(ctx, rng)
 }
 
 // killed runs the command in a process that is killed after a time. It returns errLate if that had ended with 0 before.
