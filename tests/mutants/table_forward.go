@@ -134,7 +134,7 @@ func changes2Guards() []Mutant {
 		in("pkg/kube/target.go", "a resumed restore makes its cluster's rest for another Operator", takenBack,
 			"case o != nil:\n\t\t\treturn of,", "case o != nil && false:\n\t\t\treturn of,", "TestGenerations_BothInstalled_OperatorOfATarget"),
 		in("pkg/kube/operator2/translate.go", "nothing with a second volume can be restored into Operator 2.0", foundEarly,
-			"\"type\": \"\", ", "", "TestTranslate_CarriesOverWhatAClusterNeeds"),
+			"\"type\": name, ", "", "TestTranslate_CarriesOverWhatAClusterNeeds"),
 		in("pkg/kube/operator2/translate.go", "a migration loses settings without saying so", askedIsDone,
 			"	t.out.Lost = lost(t.spec)\n", "", "TestTranslate_CarriesOverWhatAClusterNeeds"),
 	}

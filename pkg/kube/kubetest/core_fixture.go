@@ -47,7 +47,7 @@ func (o ClusterOptions) coreStore() object {
 	volumes := []any{o.coreVolume("data", "data", "")}
 	add := func(name, section, key string) {
 		path := "/var/lib/" + name
-		volumes = append(volumes, o.coreVolume(name, "", path))
+		volumes = append(volumes, o.coreVolume(name, name, path))
 		config += fmt.Sprintf("[%s]\n%s = \"%s/%s\"\n", section, key, path, key)
 	}
 	if o.RaftLogVolume {

@@ -115,11 +115,11 @@ func validateComponent(r resource, o object, template string) field.ErrorList {
 		return faults
 	}
 	list, _, _ := unstructured.NestedSlice(o, append(path, "volumes")...)
-	for i, v := range list { // in the definitions of 2.0; later ones demand none
+	for i, v := range list { // 2.0 demands it, and an empty one is lost in its Operator; later ones do not
 		volume, _ := v.(object)
 		mounts, _ := volume["mounts"].([]any)
 		for j, m := range mounts {
-			if mount, _ := m.(object); mount["type"] == nil {
+			if mount, _ := m.(object); mount["type"] == nil || mount["type"] == "" {
 				at := field.NewPath(template).Child("volumes").Index(i).Child("mounts").Index(j)
 				faults = append(faults, field.Required(at.Child("type"), ""))
 			}

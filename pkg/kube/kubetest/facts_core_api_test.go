@@ -239,7 +239,7 @@ func TestFacts_FeatureGateThatTheDefinitionLacks_IsRefused(t *testing.T) {
 func TestFacts_MountWithoutAType_IsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	for kind, works := range map[any]bool{"": true, "data": true, nil: false} {
+	for kind, works := range map[any]bool{"": false, "any": true, nil: false} {
 		group := byKind(coreObjects(), "TiKVGroup")
 		mount := map[string]any{"mountPath": "/more"}
 		if kind != nil {

@@ -64,7 +64,7 @@ func TestMake_OwnManifest_ItsSpecsAndGroupsCount(t *testing.T) {
 	require.Equal(t, true, at(t, made.Cluster, "spec.paused"))
 }
 
-// Definitions of 2.0 demand a type of each mount, if an empty one, and later ones drop it.
+// An empty type is none: an Operator drops it.
 func TestMountsOf_NoTypeIsTheEmptyOne(t *testing.T) {
 	t.Parallel()
 	of := func(mount map[string]any) string {

@@ -128,7 +128,13 @@ func (t *translation) component(name, version string) error {
 		class := take(from, "storageClassName")
 		n.volumes = append(n.volumes, volumeOf(dataMount, map[string]any{"type": dataMount}, size, class))
 		if name == tikv {
-			n.volumes = append(n.volumes, storageVolumes(from, class)...)
+			more := storageVolumes(from, class)
+			if slices.ContainsFunc(more, isNamedData) {
+				return t.refuse(failure.Unready,
+					"a further volume of its TiKVs is named data, as TiDB Operator 2.x names the one with the data").
+					WithHint("restore it into TiDB Operator 1.x")
+			}
+			n.volumes = append(n.volumes, more...)
 		}
 	}
 	n.cpu, n.memory = resourceOf(from, "cpu"), resourceOf(from, "memory")
@@ -184,6 +190,11 @@ func volumeOf(name string, mount map[string]any, size, class any) map[string]any
 	return volume
 }
 
+func isNamedData(volume any) bool {
+	of, _ := volume.(map[string]any)
+	return of["name"] == dataMount
+}
+
 // storageVolumes are the volumes of a TiKV beside the one with its data, of whose class they are by default.
 func storageVolumes(from map[string]any, byDefault any) (volumes []any) {
 	list, _ := take(from, "storageVolumes").([]any)
@@ -194,7 +205,7 @@ func storageVolumes(from map[string]any, byDefault any) (volumes []any) {
 			class = byDefault
 		}
 		name, _ := volume["name"].(string)
-		mount := map[string]any{"type": "", "mountPath": volume["mountPath"]} // 2.0 demands a type
+		mount := map[string]any{"type": name, "mountPath": volume["mountPath"]} // 2.0 demands a type, any but ""
 		volumes = append(volumes, volumeOf(name, mount, volume["storageSize"], class))
 	}
 	return volumes

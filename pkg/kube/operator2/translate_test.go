@@ -71,7 +71,7 @@ func TestTranslate_CarriesOverWhatAClusterNeeds(t *testing.T) {
 		"name": "data", "mounts": []any{map[string]any{"type": "data"}}, "storage": "10Gi", "storageClassName": "fast",
 	}}, at(t, pds, "spec.template.spec.volumes"))
 	volumes, _ := at(t, stores, "spec.template.spec.volumes").([]any)
-	require.Equal(t, []any{map[string]any{"type": "", "mountPath": "/wal"}}, volumes[1].(map[string]any)["mounts"], "2.0 demands a type")
+	require.Equal(t, []any{map[string]any{"type": "wal", "mountPath": "/wal"}}, volumes[1].(map[string]any)["mounts"], "2.0 demands a type")
 	require.Equal(t, "copy-tikv-000011", target.Stores[1].TiKV.GetName())
 	require.Equal(t, "fast", *target.Stores[1].Claims[1].Spec.StorageClassName)
 
@@ -100,6 +100,7 @@ func TestTranslate_WhatOperator2CouldNotOpen_IsRefused(t *testing.T) {
 		want   string
 	}{
 		"a folder of the volume":    {source: tidbCluster(t, []string{"tikv", "dataSubDir"}, "db"), kind: failure.Unready, want: "in the folder db"},
+		"a volume named data":       {source: tidbCluster(t, []string{"tikv", "storageVolumes"}, []any{map[string]any{"name": "data", "mountPath": "/b", "storageSize": "1Gi"}}), kind: failure.Unready, want: "is named data"},
 		"another folder":            {source: tidbCluster(t, []string{"tikv", "config"}, "storage.data-dir = '/data'"), kind: failure.Unready, want: "stores data in /data"},
 		"a claim of no TiKV":        {source: tidbCluster(t), claims: claimsOf1("pd-prod-pd-0"), kind: failure.Corrupt, want: "claim pd-prod-pd-0 is of no TiKV pod"},
 		"an unreadable claim":       {source: tidbCluster(t), claims: []json.RawMessage{[]byte("{")}, kind: failure.Corrupt, want: "a claim"},
