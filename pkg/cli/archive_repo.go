@@ -102,7 +102,12 @@ func (a *app) reading(
 		stop()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
 		defer cancel()
-		return errors.Join(err, l.Release(ctx))
+		released := l.Release(ctx)
+		if failure.Is(released, failure.Denied) {
+			a.warn(fmt.Errorf("prunes wait for this command until they break its lease: %w", released))
+			released = nil
+		}
+		return errors.Join(err, released)
 	}, nil
 }
 

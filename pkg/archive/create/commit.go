@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"go.uber.org/zap"
+
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/lease"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -47,9 +49,12 @@ func (r *run) commit(ctx context.Context, _ *phase.Scope) error {
 	return r.committed(ctx, nil)
 }
 
-// committed ends the lease, and fills in the result.
+// committed ends the lease, and fills in the result. Who may not delete leaves the lease to the next prune.
 func (r *run) committed(ctx context.Context, _ *phase.Scope) error {
-	if err := lease.End(ctx, r.Repository.Objects(), r.choice.Archive); err != nil {
+	err := lease.End(ctx, r.Repository.Objects(), r.choice.Archive)
+	if failure.Is(err, failure.Denied) {
+		r.Log.Info("the next prune ends the lease", zap.Error(err))
+	} else if err != nil {
 		return err
 	}
 	r.result.Committed = true

@@ -26,6 +26,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/ebsdirect"
 	"github.com/tisnap/tisnap/pkg/ebsdirect/ebsdirecttest"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
@@ -99,6 +100,14 @@ type stalling struct {
 	*objstoretest.Memory
 	stallOnce atomic.Bool
 	before    func(key string) // is called before each Create
+	keeps     bool             // nothing may be deleted
+}
+
+func (s *stalling) Delete(ctx context.Context, key string) error {
+	if s.keeps {
+		return failure.New(failure.Denied, "delete object", key, "not allowed")
+	}
+	return s.Memory.Delete(ctx, key)
 }
 
 func (s *stalling) Create(ctx context.Context, key string, body []byte) (objstore.Version, error) {

@@ -119,3 +119,18 @@ func TestRun_BaseIsForgottenMeanwhile_ReadsAll(t *testing.T) {
 	require.Equal(t, create.WithNothing, second.Volumes[0].Compared)
 	l.requireWhole(t, second.Archive)
 }
+
+// Who may write and not delete makes archives, and leaves the lease to a prune, which sees that it is over.
+func TestRun_MayNotDelete_LeavesItsLease(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.objects.keeps = true
+	l.write(t, 0, span(0, 4)...)
+	made := l.archive(t, l.backup(t), "run-1")
+	require.Len(t, l.leases(t), 1)
+	left := l.leases(t)[0]
+	decided, err := left.Decided(t.Context(), l.objects)
+	require.NoError(t, err)
+	require.True(t, decided)
+	l.requireWhole(t, made.Archive)
+}
