@@ -50,6 +50,15 @@ func TestTable_Archive_CountsTheBlocks(t *testing.T) {
 	require.NotContains(t, b.String(), "published")
 }
 
+// A backup's phases are none of an archive's, a copy's or a drill's.
+func TestPublishedPhases_OfBackupsAndRestores(t *testing.T) {
+	t.Parallel()
+	for _, op := range []report.Operation{report.Archive, report.Copy, report.Drill} {
+		require.Empty(t, report.PublishedPhases(op), op)
+	}
+	require.NotEmpty(t, report.PublishedPhases(report.Backup))
+}
+
 // What is so of all volumes is one clause, however many there are.
 func TestFreeUnknown_EachReasonOnce(t *testing.T) {
 	t.Parallel()

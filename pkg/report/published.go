@@ -17,10 +17,11 @@ const (
 	StartTiDB      = "start TiDB"
 )
 
-// PublishedPhases are the phases of the operation's published table, in its order; none for an archive or a copy.
+// PublishedPhases are the phases of the operation's published table, in its order; none for an archive, a copy or a
+// drill.
 func PublishedPhases(o Operation) []string {
 	switch o {
-	case Archive, Copy:
+	case Archive, Copy, Drill:
 		return nil
 	case Restore:
 		return restorePhases()

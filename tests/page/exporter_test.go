@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/exporter"
 	"github.com/tisnap/tisnap/pkg/exporter/exportertest"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -22,6 +23,7 @@ import (
 const (
 	liveRun = "20261122t100000-11fe11fe" // of the example, under way
 	badRun  = "20261121t010000-00000bad" // of the example, failed
+	slowRun = "20261122t080000-510e510e" // under way for hours
 )
 
 // served is the exporter of the example storage, at an address of this machine.
@@ -29,7 +31,11 @@ func served(t *testing.T) (string, objstore.Store) {
 	t.Helper()
 	store := objstoretest.NewMemory(nil)
 	s := exportertest.New(t.Context(), store)
-	s.Example(time.Now())
+	now := time.Now()
+	s.Example(now)
+	slow := cluster.Name{Namespace: "tidb", Name: "slow"}
+	s.Lock(slow, slowRun, now.Add(-11*time.Hour), false)
+	s.Journal(slow, slowRun, "slow-1", now.Add(-11*time.Hour), "preflight", "lock", "connect", "hold", "backup-ts", "cut", "await-snapshots")
 	require.NoError(t, s.Err())
 	x := exporter.New(store, exporter.Options{Version: "v1"})
 	require.NoError(t, x.Refresh(t.Context()))
@@ -42,10 +48,10 @@ func served(t *testing.T) (string, objstore.Store) {
 
 func TestPage_InABrowser(t *testing.T) {
 	t.Parallel()
-	const list, live = "list", "live"
+	const list, live, long = "list", "live", "live-for-hours"
 	url, _ := served(t)
 	for name, path := range map[string]string{
-		list: "/", "nothing-found": "/?q=nothing-like-this", "backup": "/backups/orders-1", "failed-run": "/runs/" + badRun, live: "/runs/" + liveRun,
+		list: "/", "nothing-found": "/?q=nothing-like-this", "backup": "/backups/orders-1", "failed-run": "/runs/" + badRun, live: "/runs/" + liveRun, long: "/runs/" + slowRun,
 		"not-found": "/backups/none",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +62,7 @@ func TestPage_InABrowser(t *testing.T) {
 			switch name {
 			case list:
 				seen(b, `[aria-label="Backups"]`, "th", ".badge", "td:nth-child(3)") // its name, state and age
-			case live:
+			case live, long:
 				seen(b, ".steps", "th", ".badge", ".num:last-child") // the step, its state, and how long it took
 			}
 			level(b)

@@ -126,3 +126,14 @@ func TestWrite_Regions_AreAmongTheFacts(t *testing.T) {
 		require.NotContains(t, without, f[1])
 	}
 }
+
+// Where the hold is, is explained for runs that have one.
+func TestTimeline_NoHold_IsNotExplained(t *testing.T) {
+	t.Parallel()
+	for of, held := range map[*report.Report]bool{reporttest.Backup(3): true, reporttest.Drill(3): false, reporttest.Archive(3): false} {
+		var page strings.Builder
+		require.NoError(t, htmlreport.Write(&page, htmlreport.Page{Reports: []*report.Report{of}}))
+		require.Equal(t, held, strings.Contains(page.String(), "The hold and the cut are parts"), of.Operation)
+		require.Equal(t, held, strings.Contains(page.String(), "In the published form"), of.Operation)
+	}
+}

@@ -22,10 +22,12 @@ func timeline(r *report.Report) g.Node {
 	for _, b := range all {
 		rows = append(rows, timelineRow(r, b, length))
 	}
+	caption := "Phases in bold, their steps below them."
+	if r.Hold != nil {
+		caption += " The hold and the cut are parts of the phases, not in addition."
+	}
 	table := h.Table(h.Class("gantt"),
-		h.Caption(h.Class("quiet"),
-			g.Text("Phases in bold, their steps below them. The hold and the cut are parts of the phases, not in "+
-				"addition.")),
+		h.Caption(h.Class("quiet"), g.Text(caption)),
 		h.THead(
 			h.Tr(column("phase or step"), numColumn("began"), numColumn("time"), numColumn("share"),
 				h.Th(h.Scope("col"), h.Class("axis"), axis(length)))),
