@@ -145,25 +145,7 @@ func (o *realOperator) tisnap(t *testing.T, bed *testbed.Testbed) round.Tisnap {
 }
 
 // A whole round with the real Operator: every row is right.
-func TestRealOperator2_Round_EveryRowIsRight(t *testing.T) { realRound(t, round.Config{Operator: 2}) }
-
-// A cluster of TiDB Operator 1.x, which a stand-in plays, is restored into 2.x: every row is right.
-func TestRealOperator2_RoundFrom1_EveryRowIsRight(t *testing.T) {
-	realRound(t, round.Config{
-		Operator: 1, RestoreFlags: []string{"--operator", "2"}, Warns: []string{"not carried over into TiDB Operator 2.x"},
-	})
-}
-
-// A cluster of the real Operator is restored into 1.x, which a stand-in plays: every row is right.
-func TestRealOperator2_RoundInto1_EveryRowIsRight(t *testing.T) {
-	realRound(t, round.Config{
-		Operator: 2, RestoreFlags: []string{"--operator", "1"}, Warns: []string{"not carried over into TiDB Operator 1.x"},
-	})
-}
-
-// realRound is a round with the real Operator.
-func realRound(t *testing.T, cfg round.Config) {
-	t.Helper()
+func TestRealOperator2_Round_EveryRowIsRight(t *testing.T) {
 	hosts := withNames(t)
 	if hosts == "" {
 		return
@@ -171,16 +153,17 @@ func realRound(t *testing.T, cfg round.Config) {
 	o := openOperator2(t)
 	ctx, cancel := context.WithTimeout(t.Context(), realDeadline)
 	defer cancel()
-	cfg.Dir, cfg.Seed, cfg.Scale, cfg.Accounts, cfg.Regions, cfg.Timeout = t.TempDir(), 7, 1, 2000, 8, 5*time.Minute
-	cfg.Kubeconfig, cfg.HostsFile = shared.Kubeconfig("admin"), hosts
-	cfg.BackupFlags, cfg.RestoreFlags = []string{"--via", "direct"}, append(cfg.RestoreFlags, "--via", "direct")
-	cfg.Tisnap = func(bed *testbed.Testbed) round.Tisnap {
-		o.start(t, bed)
-		return o.tisnap(t, bed)
-	}
-	cfg.Progress = func(format string, args ...any) { fmt.Fprintf(os.Stderr, "» "+format+"\n", args...) }
-	cfg.Logf = func(format string, args ...any) { fmt.Fprintf(os.Stderr, "· "+format+"\n", args...) }
-	r, err := round.Run(ctx, cfg)
+	r, err := round.Run(ctx, round.Config{
+		Dir: t.TempDir(), Seed: 7, Scale: 1, Accounts: 2000, Regions: 8, Operator: 2, Timeout: 5 * time.Minute,
+		Kubeconfig: shared.Kubeconfig("admin"), HostsFile: hosts,
+		BackupFlags: []string{"--via", "direct"}, RestoreFlags: []string{"--via", "direct"},
+		Tisnap: func(bed *testbed.Testbed) round.Tisnap {
+			o.start(t, bed)
+			return o.tisnap(t, bed)
+		},
+		Progress: func(format string, args ...any) { fmt.Fprintf(os.Stderr, "» "+format+"\n", args...) },
+		Logf:     func(format string, args ...any) { fmt.Fprintf(os.Stderr, "· "+format+"\n", args...) },
+	})
 	require.NoError(t, err)
 	t.Log(r.Checks)
 }
