@@ -30,7 +30,7 @@ func fleetGuards() []Mutant {
 			"TestAllows_CondemnedPackOrSegment_IsRefused"),
 		in("pkg/archive/prune/prune.go", "a prune does not wait for leases", noLoss,
 			"	if blocked, err := p.blocked(ctx, list, objects); blocked || err != nil {\n		return err\n	}\n	if err := p.mark", "	if err := p.mark",
-			"TestModel_ManyClients_NoArchiveLosesABlock"),
+			"TestRun_WriterCommitsMeanwhile_DeletesNothing"),
 		in("pkg/archive/prune/prune.go", "a prune does not notice a reader that began meanwhile", noLoss,
 			"	if blocked, err := p.blocked(ctx, list, objects); blocked || err != nil {\n		return err\n	}\n	dead", "	dead",
 			"TestRun_ReaderBeginsMeanwhile_DeletesNothing"),

@@ -50,9 +50,11 @@ func TestRun_LeaseIsBroken_FailsClosed(t *testing.T) {
 	require.Error(t, err)
 	broken := l.leases(t)[0]
 	require.NoError(t, broken.Break(t.Context(), l.objects))
-	_, err = create.Run(t.Context(), l.deps(l.open(t)), l.options(backup, "run-1"))
+	blocks := l.open(t)
+	_, err = create.Run(t.Context(), l.deps(blocks), l.options(backup, "run-1"))
 	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
 	require.NotEmpty(t, failure.HintOf(err))
+	require.Zero(t, blocks.Stats().Reads, "it ends at once")
 	ids, err := l.repo.Archives(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, ids)

@@ -123,6 +123,31 @@ func TestRun_ForgottenArchive_IsDeleted(t *testing.T) {
 	require.Error(t, l.repo.Commit(t.Context(), "old", &format.Archive{Manifest: format.NewManifest(nil)}))
 }
 
+// A writer that has a lease and commits while the archives are read, after its own was not there, keeps what it wrote.
+func TestRun_WriterCommitsMeanwhile_DeletesNothing(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	_, _, err := lease.Write(t.Context(), l.Memory, "a", "run")
+	require.NoError(t, err)
+	place, err := pack(t.Context(), l.repo, "a")
+	require.NoError(t, err)
+	name, err := l.repo.PutSegment(t.Context(), format.Segment{place})
+	require.NoError(t, err)
+	key := place.Pack.Name.Path()
+	require.NoError(t, lease.Condemn(t.Context(), l.Memory, []lease.Object{{Key: key, Size: 1}}))
+	l.once(format.LeasePrefix, 3, func() { // after the list, and the lease, of the first look
+		require.NoError(t, l.repo.Commit(t.Context(), "a", &format.Archive{
+			Backup: "a", Manifest: format.NewManifest(nil), Stores: []format.Store{{ID: 1, Volumes: []format.Volume{{
+				Role: "data", Size: 512, Segments: []format.SegmentName{name}, Counts: format.Counts{Saved: 1},
+			}}}},
+		}))
+		require.NoError(t, lease.End(t.Context(), l.Memory, "a"))
+	})
+	_, err = prune.Run(t.Context(), l.repo, prune.Options{MinAge: 1000 * time.Hour, BreakAfter: -1})
+	require.NoError(t, err)
+	require.True(t, l.has(t, place.Pack.Name))
+}
+
 // A reader that began after the first look at the leases, while an archive was still there, keeps what it found.
 func TestRun_ReaderBeginsMeanwhile_DeletesNothing(t *testing.T) {
 	t.Parallel()

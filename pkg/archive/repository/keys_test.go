@@ -56,6 +56,7 @@ func TestChangeKeys_AddAndRemove(t *testing.T) {
 	require.False(t, l.opens(t, other))
 	err = l.change(t, l.owner, func(k *repository.Keys) error { return k.Remove("owner") })
 	require.True(t, failure.Is(err, failure.Usage), "%v", err)
+	require.ErrorContains(t, err, "all archives would be lost")
 	require.True(t, l.opens(t, l.owner))
 }
 
