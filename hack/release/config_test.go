@@ -39,7 +39,10 @@ type config struct {
 		Formats  []string
 		Contents []content
 	}
-	SBOMs []struct{ Artifacts string }
+	SBOMs    []struct{ Artifacts string }
+	Checksum struct {
+		Name string `json:"name_template"`
+	}
 	Krews []struct {
 		Name, Homepage, Description, Caveats string
 		IDs                                  []string
@@ -182,4 +185,35 @@ func TestRelease_Built(t *testing.T) {
 		assert.Contains(t, string(sums), p.SHA256+"  "+filepath.Base(p.URI))
 		assert.Len(t, p.Selector.MatchLabels, 2)
 	}
+}
+
+// What a tag starts attests the files of the release that .goreleaser.yaml describes, by the goreleaser that checks it.
+func TestWorkflow_AttestsWhatIsReleased(t *testing.T) {
+	t.Parallel()
+	body, err := os.ReadFile(filepath.Join(root, ".github/workflows/release.yaml"))
+	require.NoError(t, err)
+	var workflow struct {
+		Jobs map[string]struct {
+			Permissions map[string]string
+			Steps       []struct {
+				Uses string
+				With map[string]any
+			}
+		}
+	}
+	require.NoError(t, yaml.Unmarshal(body, &workflow))
+	job := workflow.Jobs["release"]
+	require.Equal(t, map[string]string{"contents": "write", "id-token": "write", "attestations": "write"}, job.Permissions)
+	with := map[string]map[string]any{}
+	for _, s := range job.Steps {
+		action, _, _ := strings.Cut(s.Uses, "@")
+		with[action] = s.With
+	}
+	require.Equal(t, "dist/"+read(t).Checksum.Name, with["actions/attest-build-provenance"]["subject-checksums"])
+	script, err := os.ReadFile("check.sh")
+	require.NoError(t, err)
+	made := with["goreleaser/goreleaser-action"]
+	require.Contains(t, string(script), "\nversion="+made["version"].(string)+"\n")
+	require.Equal(t, "release --clean", made["args"])
+	require.Contains(t, with, "anchore/sbom-action/download-syft", "goreleaser makes the SBOMs by it")
 }
