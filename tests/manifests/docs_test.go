@@ -24,7 +24,8 @@ var kinds = map[string]string{
 // others are objects that the documents name and that tisnap does not have users apply.
 var others = map[string]string{
 	"Deployment ebs-csi-controller":      "the EBS CSI driver's",
-	"Deployment tidb-controller-manager": "TiDB Operator's",
+	"Deployment tidb-controller-manager": "TiDB Operator 1.x's",
+	"Deployment tidb-operator":           "TiDB Operator 2.x's",
 	"Job first":                          "kubectl makes it from the CronJob",
 }
 
