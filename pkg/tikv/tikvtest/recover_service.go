@@ -37,8 +37,9 @@ type recoverService struct {
 	s *Store
 }
 
-// ReadRegionMeta implements recover_data.RecoverDataServer. The store id asked for does not matter. PeerId is
-// the largest of the region, LastLogTerm the hard state's term, CommitIndex never set.
+// ReadRegionMeta implements recover_data.RecoverDataServer: the regions as they are on the store's devices, also before
+// their peers have started. The store id asked for does not matter. PeerId is the largest of the region, LastLogTerm the
+// hard state's term, CommitIndex never set.
 func (r *recoverService) ReadRegionMeta(_ *recoverdata.ReadRegionMetaRequest, stream recoverdata.RecoverData_ReadRegionMetaServer) error {
 	k := r.s.strikeAt(stream.Context(), "ReadRegionMeta")
 	if err := k.before(); err != nil {
@@ -50,9 +51,13 @@ func (r *recoverService) ReadRegionMeta(_ *recoverdata.ReadRegionMetaRequest, st
 		if k.lose && i == len(peers)/2 {
 			break
 		}
+		raft, err := r.s.raftStateOf(stream.Context(), p)
+		if err != nil {
+			return err
+		}
 		v := p.look()
 		meta := &recoverdata.RegionMeta{
-			RegionId: p.regionID, LastLogTerm: v.term, LastIndex: v.lastIndex,
+			RegionId: p.regionID, LastLogTerm: raft.HardState.Term, LastIndex: raft.LastIndex,
 			Version: v.region.RegionEpoch.Version, StartKey: v.region.StartKey, EndKey: v.region.EndKey,
 		}
 		for _, member := range v.region.Peers {
