@@ -18,9 +18,10 @@ const (
 	extraPods, extraClaims, extraGiB = 16, 8, 1024
 )
 
-// makeCage makes the namespace that the restore goes to. Its name is journalled first, and its UID after.
+// makeCage makes the namespace that the restore goes to. Its name and that of the one outside, where probes are made
+// later, are journalled first, and its UID after.
 func (r *run) makeCage(ctx context.Context, s *phase.Scope) error {
-	intended := journal.Cage{Namespace: cage.Name(r.opts.Run)}
+	intended := journal.Cage{Namespace: cage.Name(r.opts.Run), Outside: r.opts.Outside}
 	if err := s.Intent(ctx, journal.IntentCage, intended); err != nil {
 		return err
 	}

@@ -59,6 +59,9 @@ func (d *deletions) watch(point string) *fault.Rule {
 	if d.rng.IntN(25) > 0 {
 		return nil
 	}
+	if point == "kube.delete.pods" {
+		return &fault.Rule{Position: fault.Before, Code: "Conflict"} // that one is gone is believed
+	}
 	codes := map[string][]string{
 		"kub": {"InternalError", "TooManyRequests", "Conflict", "Forbidden", "NotFound"},
 		"ec2": {"InternalError", "RequestLimitExceeded", "UnauthorizedOperation"},
@@ -69,7 +72,7 @@ func (d *deletions) watch(point string) *fault.Rule {
 	return &fault.Rule{Position: fault.Before, Code: codes[d.rng.IntN(len(codes))]}
 }
 
-// others puts beside the drill what is like its own and is not: a restore, a cage, and volumes with all tags of the
+// others puts beside the drill what is like its own and is not: a restore, a cage, a probe, and volumes with all tags of the
 // drill's but one.
 func (d *deletions) others(t *testing.T) {
 	t.Helper()
@@ -77,6 +80,7 @@ func (d *deletions) others(t *testing.T) {
 	require.NoError(t, err)
 	d.own = own.ID
 	d.otherTarget(t)
+	require.NoError(t, d.probe(outside, "other"))
 	_, err = d.kube.Cages().Make(within(t), cage.Spec{
 		Run: "0-another", Storage: own.ID, Expires: time.Now(), Pods: 1, Claims: 1, StorageGiB: 1,
 	})
@@ -115,6 +119,10 @@ func (d *deletions) foreign(call string, uids map[string]bool) string {
 	case strings.HasPrefix(call, "delete persistentvolumes "):
 		if o == nil || o.GetAnnotations()[runmark.Key] == "other" || o.GetAnnotations()[runmark.Key] == "" {
 			return "no restore of the drill made it"
+		}
+	case strings.HasPrefix(call, "delete pods "+outside+"/"):
+		if o == nil || !runmark.MadeBy(o, runID) {
+			return "it is no probe of the drill"
 		}
 	case !strings.Contains(call, " "+space+"/"):
 		return "it is outside of the cage"
@@ -179,7 +187,7 @@ func (d *deletions) requireOwn(t *testing.T, before int) {
 	namespaces := d.server.List("namespaces", "")
 	require.Len(t, namespaces, 1)
 	require.Equal(t, cage.Name("0-another"), namespaces[0].GetName())
-	for kind, want := range map[string]int{"tidbclusters": 1, "persistentvolumes": 1, "persistentvolumeclaims": 1} {
+	for kind, want := range map[string]int{"tidbclusters": 1, "persistentvolumes": 1, "persistentvolumeclaims": 1, "pods": 1} {
 		require.Len(t, d.server.List(kind, ""), want, kind)
 	}
 }

@@ -42,6 +42,7 @@ func TestRun_AllPass_NothingIsLeft(t *testing.T) {
 	f := journal.ReadFacts(l.records(t))
 	require.True(t, f.Ended)
 	require.NotEmpty(t, f.Drill.Cage.UID)
+	require.Equal(t, outside, f.Drill.Cage.Outside)
 	require.Len(t, f.Drill.Targets, 1)
 	require.NotEqual(t, runID, f.Drill.Targets[0].Run)
 }
@@ -221,6 +222,8 @@ func (l *lab) suspend(t *testing.T, at string) (wake func()) {
 	switch at {
 	case "cage":
 		point = "kube.create.resourcequotas"
+	case "proof":
+		l.proving = stop
 	case "restore":
 		l.during = func(drill.Target) error {
 			stop()
@@ -256,7 +259,7 @@ func (l *lab) suspend(t *testing.T, at string) (wake func()) {
 	}
 	require.NotEmpty(t, l.server.List("namespaces", ""))
 	l.loseLock(t)
-	l.during, l.db.during = nil, nil
+	l.proving, l.during, l.db.during = nil, nil, nil
 	wake = sync.OnceFunc(func() {
 		close(woken)
 		err := <-ended
@@ -268,7 +271,7 @@ func (l *lab) suspend(t *testing.T, at string) (wake func()) {
 
 func TestClean_OfADeadDrill_RemovesAll(t *testing.T) {
 	t.Parallel()
-	for _, at := range []string{"cage", "restore", "check", "tear-down"} {
+	for _, at := range []string{"cage", "proof", "restore", "check", "tear-down"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
@@ -286,7 +289,7 @@ func TestClean_OfADeadDrill_RemovesAll(t *testing.T) {
 
 func TestRun_AgainAfterItsDeath_RemovesAndStartsFromScratch(t *testing.T) {
 	t.Parallel()
-	for _, at := range []string{"cage", "restore", "check", "tear-down"} {
+	for _, at := range []string{"cage", "proof", "restore", "check", "tear-down"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
@@ -305,7 +308,7 @@ func TestRun_AgainAfterItsDeath_RemovesAndStartsFromScratch(t *testing.T) {
 }
 
 // Someone removed the namespace by hand: what is outside of it goes.
-func TestClean_CageIsGone_VolumesGo(t *testing.T) {
+func TestClean_CageIsGone_TheRestGoes(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.suspend(t, "restore")
@@ -359,9 +362,11 @@ func TestClean_WhatIsNotItsOwn_Stays(t *testing.T) {
 		Run: "0-another", Storage: l.storageID(t.Context()), Expires: time.Now(), Pods: 1, Claims: 1, StorageGiB: 1,
 	})
 	require.NoError(t, err)
+	require.NoError(t, l.probe(outside, "other"))
 	_, err = drill.Clean(within(t), l.deps(), options())
 	require.NoError(t, err)
 	require.Len(t, l.volumes(), 3)
+	require.Len(t, l.server.List("pods", ""), 1)
 	require.Equal(t, cage.Name("0-another"), l.server.List("namespaces", "")[0].GetName())
 	require.Len(t, l.server.List("namespaces", ""), 1)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -40,8 +41,11 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	runID  = cluster.RunID("20261127t180000-abcdef01")
-	zone   = "us-west-2a"
+	runID = cluster.RunID("20261127t180000-abcdef01")
+	zone  = "us-west-2a"
+	// outside is the namespace from which probes must not reach the cage.
+	outside = "default"
+
 	speed  = 300
 	hidden = 300 * time.Millisecond // how long the stand-in may hide a volume, and some more, in real time
 )
@@ -66,6 +70,8 @@ type lab struct {
 	during func(to drill.Target) error
 	db     *database
 	open   bool // the cage cannot be proven
+	// proving runs when a probe listens outside of the cage.
+	proving func()
 }
 
 func newLab(t *testing.T) *lab {
@@ -116,7 +122,7 @@ func options() drill.Options {
 			AllTables: true, Budget: 20 * time.Second, Each: 10 * time.Second,
 			BackupTS: cluster.MakeTS(time.Date(2026, 11, 27, 8, 0, 0, 0, time.UTC), 0),
 		},
-		From: []string{"tidb-admin"}, Outside: "default", Visibility: hidden, Poll: 5 * time.Millisecond,
+		From: []string{"tidb-admin"}, Outside: outside, Visibility: hidden, Poll: 5 * time.Millisecond,
 		TearDownWithin: 20 * time.Second, LockWait: runlock.NoWait,
 	}
 }
@@ -257,14 +263,33 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// network is probes of a network that keeps to the policies, unless it is open.
+// network is probes of a network that keeps to the policies, unless it is open. Their pods stay until the drill is torn
+// down.
 type network struct{ *lab }
 
 func (n network) Listen(_ context.Context, namespace, _ string) (string, error) {
-	if n.open {
+	if err := n.probe(namespace, runID); err != nil {
+		return "", err
+	}
+	if n.proving != nil && namespace == outside {
+		n.proving()
+	}
+	if n.open && namespace == outside {
 		return "", failure.New(failure.Unready, "probe", namespace, "it ignores policies")
 	}
 	return namespace + ":1", nil
+}
+
+// probe puts a pod of a run.
+func (l *lab) probe(namespace string, run cluster.RunID) error {
+	pod := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"spec": map[string]any{"containers": []any{map[string]any{"name": "probe", "image": "busybox"}}},
+	}}
+	pod.SetNamespace(namespace)
+	pod.SetName("tisnap-probe-of-" + string(run))
+	runmark.Put(pod, run)
+	return l.server.Put(pod)
 }
 
 func (n network) Connect(_ context.Context, namespace, _, address string) (bool, error) {

@@ -25,6 +25,8 @@ type Cages interface {
 	Make(ctx context.Context, spec cage.Spec) (cage.Cage, error)
 	List(ctx context.Context) ([]cage.Cage, error)
 	Remove(ctx context.Context, c cage.Cage) error
+	// RemoveProbes removes the pods by which a run proved its cage from another namespace.
+	RemoveProbes(ctx context.Context, run cluster.RunID, namespace string) error
 }
 
 // EBS is EC2 where the volumes are made.

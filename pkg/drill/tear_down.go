@@ -21,7 +21,8 @@ import (
 )
 
 // tearDown removes what the drill made: of each restore the cluster, its claims and persistent volumes, then its EBS
-// volumes; then the cage. The cage goes last, so that there is one as long as there is anything.
+// volumes; then probes outside of the cage; then the cage. That goes last, so that there is one as long as there is
+// anything.
 func (r *run) tearDown(ctx context.Context, s *phase.Scope) error {
 	err := wait.Reason(wait.Until(ctx, wait.Growing(r.opts.Poll, time.Minute), func() (bool, error) {
 		err := r.remove(ctx, s)
@@ -47,6 +48,11 @@ func (r *run) remove(ctx context.Context, s *phase.Scope) error {
 	// The last one first: what earlier ones made of the same name is gone, but for volumes.
 	for _, t := range slices.Backward(r.made.targets) {
 		if err := r.removeTarget(ctx, s, t, uid); err != nil {
+			return err
+		}
+	}
+	if outside := r.made.cage.Outside; outside != "" {
+		if err := r.Cages.RemoveProbes(ctx, r.opts.Run, outside); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,8 @@ import (
 type Cage struct {
 	Namespace string `json:"namespace"`
 	UID       string `json:"uid,omitempty"`
+	// Outside is the namespace of the probes that must not reach it.
+	Outside string `json:"outside,omitempty"`
 }
 
 // DrillTarget is the data of IntentTarget: the cluster that a drill restores, and the run of that restore.

@@ -292,6 +292,32 @@ func TestProve_ProbeFails_ProvesNothing(t *testing.T) {
 	})
 }
 
+// A drill that was killed leaves its probes: they end by themselves, are no other drill's, and go by the mark of their run.
+func TestProve_AnotherRunWasKilled_ItsProbesAreLeftAndRemovable(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.kubelet(t, l.enforced, same)
+	const dead = "20261127t110000-abcdef01"
+	killed := l.probes()
+	killed.Run = dead
+	_, err := killed.Listen(within(t), "default", "listen")
+	require.NoError(t, err)
+	require.NoError(t, l.prove(t, l.make(t)))
+
+	list, err := l.core.Pods("default").List(within(t), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Len(t, list.Items, 1)
+	pod := list.Items[0]
+	require.True(t, strings.HasPrefix(pod.Name, "tisnap-probe-"+dead+"-listen-"), pod.Name)
+	require.Equal(t, corev1.RestartPolicyNever, pod.Spec.RestartPolicy)
+	require.NotNil(t, pod.Spec.ActiveDeadlineSeconds)
+	require.LessOrEqual(t, *pod.Spec.ActiveDeadlineSeconds, int64(3600))
+	require.NoError(t, l.cages.RemoveProbes(within(t), run, "default"))
+	require.Equal(t, 1, l.pods(t), "it is another run's")
+	require.NoError(t, l.cages.RemoveProbes(within(t), dead, "default"))
+	require.Equal(t, 0, l.pods(t))
+}
+
 // Of the pods in a namespace that is not the cage, those of the run are removed alone.
 func TestPods_Remove_ThoseOfTheRunAlone(t *testing.T) {
 	t.Parallel()

@@ -38,12 +38,13 @@ const (
 	podWithin      = 3 * time.Minute
 	podInterval    = time.Second
 	unprivileged   = 65534
+	// podLifetime is after what time a pod ends by itself: a proof takes less.
+	podLifetime = 30 * time.Minute
 )
 
 // Listen implements Prober.
 func (p *Pods) Listen(ctx context.Context, namespace, name string) (string, error) {
 	pod := p.pod(name, "nc", "-lk", "-p", strconv.Itoa(probePort), "-e", "true")
-	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
 	pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{
 		PeriodSeconds: 1,
 		ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt(probePort)}},
@@ -68,8 +69,7 @@ func (p *Pods) Connect(ctx context.Context, namespace, name, address string) (bo
 	if err != nil {
 		return false, failure.Wrap(err, failure.Usage, "connect", address)
 	}
-	pod := p.pod(name+"-", "nc", "-w", strconv.Itoa(connectSeconds), host, number)
-	pod.GenerateName, pod.Name = pod.Name, "" // each try is another pod
+	pod := p.pod(name, "nc", "-w", strconv.Itoa(connectSeconds), host, number)
 	made, err := p.start(ctx, namespace, pod, func(pod *corev1.Pod) bool {
 		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	})
@@ -87,17 +87,26 @@ func (p *Pods) Connect(ctx context.Context, namespace, name, address string) (bo
 
 // Remove implements Prober.
 func (p *Pods) Remove(ctx context.Context, namespace string) error {
-	list, err := p.Core.Pods(namespace).List(ctx, runmark.Selector(p.Run))
+	return removeProbes(ctx, p.Core, p.Run, namespace)
+}
+
+// RemoveProbes deletes the pods that probes of a run left in a namespace, by its mark and their UIDs.
+func (c *Cages) RemoveProbes(ctx context.Context, run cluster.RunID, namespace string) error {
+	return removeProbes(ctx, c.core, run, namespace)
+}
+
+func removeProbes(ctx context.Context, core *typed.Client, run cluster.RunID, namespace string) error {
+	list, err := core.Pods(namespace).List(ctx, runmark.Selector(run))
 	if err != nil {
 		return kubeerr.Wrap(err, "list probes", namespace)
 	}
 	var left []error
 	for i := range list.Items {
 		pod := &list.Items[i]
-		if !runmark.MadeBy(pod, p.Run) {
+		if !runmark.MadeBy(pod, run) {
 			continue
 		}
-		err := p.Core.Pods(namespace).Delete(ctx, pod.Name,
+		err := core.Pods(namespace).Delete(ctx, pod.Name,
 			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
 		if err != nil && !apierrors.IsNotFound(err) {
 			left = append(left, kubeerr.Wrap(err, "delete probe", namespace+"/"+pod.Name))
@@ -106,16 +115,18 @@ func (p *Pods) Remove(ctx context.Context, namespace string) error {
 	return errors.Join(left...)
 }
 
-// pod is one that a namespace with restricted Pod Security takes.
+// pod is one that a namespace with restricted Pod Security takes. Each has a name of its own, and ends by itself.
 func (p *Pods) pod(name string, command ...string) *corev1.Pod {
 	yes, no, user := true, false, int64(unprivileged)
+	lifetime := int64(podLifetime.Seconds())
 	small := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi"),
 	}
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "tisnap-probe-" + name},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "tisnap-probe-" + runmark.Slug(string(p.Run)) + "-" + name + "-"},
 		Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no,
+			RestartPolicy: corev1.RestartPolicyNever, ActiveDeadlineSeconds: &lifetime,
+			AutomountServiceAccountToken: &no,
 			SecurityContext: &corev1.PodSecurityContext{
 				RunAsNonRoot: &yes, RunAsUser: &user,
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},

@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -13,17 +14,28 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
 
+// killPoint is the call at which a drill is killed.
+type killPoint struct {
+	call   string
+	nth    int64
+	probes int // outside of the cage by then
+}
+
+// outside is the namespace from which a drill's probes must not reach its cage.
+const outside = "default"
+
 // killPoints are where a drill is killed: every second one, or all with TISNAP_TEST_EVERY_KILL.
-func killPoints() []string {
-	all := []string{
-		"kube.create.networkpolicies", "kube.create.namespaces", "ec2.CreateVolume", "kube.create.pods",
-		"kube.create.persistentvolumes", "kube.create.tidbclusters", "kube.delete.tidbclusters", "tidb.Tables",
-		"kube.delete.namespaces", "ec2.DeleteVolume",
+func killPoints() []killPoint {
+	all := []killPoint{
+		{"kube.create.networkpolicies", 1, 0}, {"kube.create.namespaces", 1, 0}, {"ec2.CreateVolume", 1, 0},
+		{"kube.create.pods", 1, 0}, {"kube.create.persistentvolumes", 1, 0}, {"kube.create.tidbclusters", 1, 0},
+		{"kube.delete.tidbclusters", 1, 0}, {"tidb.Tables", 1, 0}, {"kube.delete.namespaces", 1, 0},
+		{"ec2.DeleteVolume", 1, 0}, {"kube.create.pods", 3, 1},
 	}
 	if os.Getenv("TISNAP_TEST_EVERY_KILL") != "" {
 		return all
 	}
-	var some []string
+	var some []killPoint
 	for i := 0; i < len(all); i += 2 {
 		some = append(some, all[i])
 	}
@@ -35,7 +47,7 @@ func TestDrill_Killed_CleanLeavesNothing(t *testing.T) {
 	t.Parallel()
 	removers := [][]string{{"drill", "clean", "--yes"}, {"gc", "--cluster", "--older-than", "0s", "--yes"}}
 	for i, at := range killPoints() {
-		t.Run(at, func(t *testing.T) {
+		t.Run(fmt.Sprint(at.call, " ", at.nth), func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 			defer cancel()
@@ -46,7 +58,8 @@ func TestDrill_Killed_CleanLeavesNothing(t *testing.T) {
 			defer w.bed.Close()
 			args, err := ofDrill(ctx, w)
 			require.NoError(t, err, "%s", &w.out)
-			require.NoError(t, w.killDrill(ctx, args, at, 1), "%s", &w.out)
+			require.NoError(t, w.killDrill(ctx, args, at.call, at.nth), "%s", &w.out)
+			require.Len(t, w.bed.Objects.List("pods", outside), at.probes)
 			require.NoError(t, w.succeeds(ctx, removers[i%2]...), "%s", &w.out)
 			for _, v := range w.bed.EC2.Volumes() {
 				require.Empty(t, v.Tags[ebs.TagDrill], "%+v\n%s", v, &w.out)
@@ -56,6 +69,7 @@ func TestDrill_Killed_CleanLeavesNothing(t *testing.T) {
 			for _, kind := range []string{"tidbclusters", "persistentvolumeclaims", "pods"} {
 				require.Empty(t, w.bed.Objects.List(kind, space), kind)
 			}
+			require.Empty(t, w.bed.Objects.List("pods", outside), "%s", &w.out)
 			for _, pv := range w.bed.Objects.List("persistentvolumes", "") {
 				text, err := pv.MarshalJSON()
 				require.NoError(t, err)
