@@ -79,6 +79,7 @@ func TestHelm_MakesTheObjectsOfKustomize(t *testing.T) {
 		"restore":               {"nightly": off, "restore": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"gc":                    {"nightly": off, "gc": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"drill":                 {"nightly": off, "drill": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
+		"overlays/drill":        {"nightly": off, "gc": on, "drill": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"overlays/port-forward": {"nightly": off, "portForward": on},
 		"overlays/irsa": {
 			"image":          map[string]any{"repository": "111122223333.dkr.ecr.us-west-2.amazonaws.com/tisnap"},
@@ -105,7 +106,7 @@ func TestRuns_LeaveTheServiceAccountAlone(t *testing.T) {
 	t.Parallel()
 	for _, folder := range Folders() {
 		_, has := kustomized(t, folder)["ServiceAccount tidb/tisnap"]
-		require.Equal(t, !slices.Contains([]string{"backup", "drill", "gc", "restore"}, folder), has, folder)
+		require.Equal(t, !slices.Contains([]string{"backup", "drill", "gc", "restore", "overlays/drill"}, folder), has, folder)
 	}
 }
 
@@ -143,6 +144,30 @@ func subjects(o any) []rbacv1.Subject {
 		return o.Subjects
 	}
 	return nil
+}
+
+// What dead drills left is removed by each gc beside them, and what is in Kubernetes stays where there are none.
+func TestGC_BesideDrills_RemovesWhatTheyLeft(t *testing.T) {
+	t.Parallel()
+	on := map[string]any{"enabled": true}
+	with, err := Helm(map[string]any{"gc": on, "drill": on})
+	require.NoError(t, err)
+	without, err := Helm(map[string]any{"gc": on})
+	require.NoError(t, err)
+	for name, row := range map[string]struct {
+		objects Objects
+		want    bool
+	}{
+		"chart": {with, true}, "chart without drills": {without, false}, "overlay": {kustomized(t, "overlays/drill"), true},
+		"gc alone": {kustomized(t, "gc"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := podOf(typed(t, row.objects["CronJob tidb/tisnap-gc"])).Spec.Containers[0].Args
+			require.Equal(t, "gc", args[0])
+			require.Equal(t, row.want, slices.Contains(args, "--cluster"), args)
+		})
+	}
 }
 
 // Each run reads settings of its own, so that a drill with another folder, or another storage, changes nothing for the
