@@ -8,10 +8,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/cli"
 	"github.com/tisnap/tisnap/pkg/drill"
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/kube/cage"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/report"
 )
 
@@ -123,4 +126,26 @@ func TestDrill(t *testing.T) { //nolint:tparallel // the parts drill one backup,
 		e = b.run(t, "status", "--storage", b.storageURL)
 		require.NotContains(t, e.stdout, "tisnap-drill-", "a cage is no cluster of anyone")
 	})
+	t.Run("expired cage", b.expiredCage)
+}
+
+// expiredCage has no journal: the commands that clean up name it, and leave it.
+func (b *books) expiredCage(t *testing.T) {
+	const lost = "tisnap-drill-lost"
+	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}
+	ns.SetName(lost)
+	ns.SetLabels(map[string]string{cage.Label: "true"})
+	ns.SetAnnotations(map[string]string{
+		runmark.Key: "lost", "tisnap.io/storage": b.bed.EC2.Snapshots()[0].Tags[ebs.TagStorage],
+		"tisnap.io/drill-expires": "2026-01-01T00:00:00Z",
+	})
+	require.NoError(t, b.bed.Objects.Put(ns))
+	for _, args := range [][]string{{"drill", "clean", "--yes"}, {"gc", "--cluster", "--yes", "-o", "wide"}} {
+		t.Run(args[0], func(t *testing.T) {
+			e := b.run(t, append(args, "--storage", b.storageURL)...)
+			require.Equal(t, cli.ExitDone, e.code, e.stderr)
+			require.Contains(t, e.stdout, "kubectl delete namespace "+lost)
+			require.NotNil(t, b.bed.Objects.Get("namespaces", "", lost))
+		})
+	}
 }

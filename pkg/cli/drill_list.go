@@ -143,6 +143,8 @@ type drillCleanDoc struct {
 	header
 	DryRun bool          `json:"dryRun"`
 	Items  []cleanedItem `json:"items"`
+	// Expired are cages that it cannot remove. A clean of one run does not look for them.
+	Expired []expiredCage `json:"expired,omitempty"`
 }
 
 // cleanedItem is a drill that was cleaned up, or would be.
@@ -153,7 +155,15 @@ type cleanedItem struct {
 }
 
 func (d *drillCleanDoc) table(w io.Writer, v view) error {
+	for _, c := range d.Expired {
+		if _, err := fmt.Fprintln(w, oneLine(c.ToDo)); err != nil {
+			return err
+		}
+	}
 	if len(d.Items) == 0 {
+		if len(d.Expired) > 0 {
+			return nil
+		}
 		_, err := fmt.Fprintln(w, "no drill left anything")
 		return err
 	}
@@ -227,6 +237,10 @@ func (a *app) cleanDrills(cmd *cobra.Command, args []string, yes, dryRun bool) e
 					errs = append(errs, err)
 				}
 				doc.Items = append(doc.Items, item)
+			}
+			if len(args) == 0 {
+				doc.Expired, err = d.expired(ctx)
+				errs = append(errs, err)
 			}
 			return doc, errors.Join(errs...)
 		}}, nil

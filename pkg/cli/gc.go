@@ -165,6 +165,9 @@ func (a *app) collect(ctx context.Context, deps gc.Deps, o gc.Options) (*gc.Repo
 		return gc.Collect(ctx, deps, o)
 	}
 	drills, left := a.gcDrills(ctx, deps.Store, o)
+	expired, err := a.expiredItems(ctx, deps.Store)
+	a.warn(err)
+	drills = append(drills, expired...)
 	report, err := gc.Collect(ctx, deps, o)
 	if report != nil && len(drills) > 0 {
 		report.Items = append(drills, report.Items...)

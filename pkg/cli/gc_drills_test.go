@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/gc"
+	"github.com/tisnap/tisnap/pkg/kube/cage"
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
@@ -20,4 +22,15 @@ func TestDrillItemOf_YoungerThanTheLimit_IsKept(t *testing.T) {
 	require.Contains(t, it.Reason, "59m0s ago (limit 1h0m0s)")
 	r.Last = now.Add(-time.Hour)
 	require.Equal(t, gc.ActionDelete, drillItemOf(r, time.Hour, now).Action)
+}
+
+func TestDrillClean_ExpiredCage_NamesTheCommand(t *testing.T) {
+	t.Parallel()
+	c := cage.Cage{Namespace: "tisnap-drill-lost", Run: "lost"}
+	doc := &drillCleanDoc{Expired: []expiredCage{expiredCageOf(&c)}}
+	var out strings.Builder
+	require.NoError(t, doc.table(&out, view{}))
+	require.Contains(t, out.String(), "kubectl delete namespace tisnap-drill-lost")
+	require.Contains(t, out.String(), "tisnap.io/drill=lost")
+	require.NotContains(t, out.String(), "no drill left anything")
 }

@@ -446,3 +446,27 @@ func TestClean_RestoreDiedAskingForVolumes_WaitsForHiddenOnes(t *testing.T) {
 	}
 	l.requireNothing(t)
 }
+
+// An expired cage that the storage has no journal of is listed; others are not.
+func TestOrphans_ExpiredWithoutAJournal(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.suspend(t, "restore") // a drill with a journal
+	now, own := time.Now(), l.storageID(t.Context())
+	add := func(run cluster.RunID, storage string, expires time.Duration) {
+		_, err := l.kube.Cages().Make(within(t), cage.Spec{
+			Run: run, Storage: storage, Expires: now.Add(expires), Pods: 1, Claims: 1, StorageGiB: 1,
+		})
+		require.NoError(t, err)
+	}
+	add("lost", own, -time.Minute)
+	add("young", own, time.Minute)
+	add("elsewhere", "other", -time.Minute)
+	found, err := drill.Orphans(within(t), l.store, l.kube.Cages(), now)
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.Equal(t, cage.Name("lost"), found[0].Namespace)
+	found, err = drill.Orphans(within(t), l.store, l.kube.Cages(), now.Add(48*time.Hour))
+	require.NoError(t, err)
+	require.Len(t, found, 2, "the suspended drill has a journal, however old")
+}
