@@ -104,6 +104,9 @@ func (f *copyFlags) add(a *app, cmd *cobra.Command) {
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print what would be copied; change nothing")
 }
 
+// maxWithin is for copies in ten rounds, 200 snapshots, each as long as EC2 takes.
+const maxWithin = 10 * ebs.MaxCopyWithin
+
 func (f *copyFlags) validate() error {
 	switch {
 	case (f.toStorage == "") == (f.fromStorage == ""):
@@ -116,8 +119,8 @@ func (f *copyFlags) validate() error {
 		return errors.New("--external-id goes with --role-arn")
 	case f.stuck <= 0:
 		return fmt.Errorf("--stuck %s: want a positive duration", f.stuck)
-	case f.within < 0 || f.within > ebs.MaxCopyWithin*10 || f.within%ebs.CopyWithinStep != 0:
-		return fmt.Errorf("--within %s: want a multiple of %s", f.within, ebs.CopyWithinStep)
+	case f.within < 0 || f.within > maxWithin || f.within%ebs.CopyWithinStep != 0:
+		return fmt.Errorf("--within %s: want a multiple of %s, up to %s", f.within, ebs.CopyWithinStep, maxWithin)
 	}
 	return f.lockWait.validate()
 }

@@ -151,8 +151,8 @@ func (p Plan) CheckWithin(within time.Duration, pair int64) error {
 }
 
 // Each returns the duration to ask for each copy so that all are completed within the given time, which CheckWithin
-// accepts: only Slots of them, and one of a volume, run at a time, so that they may have to share it. Usage if no
-// duration that EC2 takes is short enough and long enough.
+// accepts: only Slots of them, and one of a volume, run at a time, so that they may have to share it. It is never
+// longer than EC2 takes. Usage if no duration is short enough and long enough.
 func (p Plan) Each(within time.Duration, pair int64) (time.Duration, error) {
 	rounds, ofVolume := (len(p.Copies)+Slots-1)/Slots, map[cluster.VolumeID]int{}
 	var largest, atOnce int64
@@ -166,15 +166,18 @@ func (p Plan) Each(within time.Duration, pair int64) (time.Duration, error) {
 	}
 	each := within / time.Duration(max(1, rounds)) / step * step
 	if each >= step && each >= seconds(largest, RateOfOne) && each >= seconds(atOnce, max(1, pair)) {
-		return each, nil
+		return min(each, longest), nil
 	}
 	return 0, failure.New(failure.Usage, "plan copies", "",
 		"%d snapshots are copied in %d rounds, which are too short within %v", len(p.Copies), rounds, within).
 		WithHint("allow more time, or leave the duration out")
 }
 
-// step is that of the durations that EC2 takes.
-const step = 15 * time.Minute
+// The durations that EC2 takes are multiples of step, up to longest.
+const (
+	step    = 15 * time.Minute
+	longest = 48 * time.Hour
+)
 
 func seconds(bytes, rate int64) time.Duration {
 	return time.Duration(float64(bytes) / float64(rate) * float64(time.Second))

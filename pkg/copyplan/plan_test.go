@@ -127,12 +127,13 @@ func TestEach_RoundsShareTheTime(t *testing.T) {
 		snapshots    []copyplan.Snapshot
 		within, each time.Duration // 0 is refused
 	}{
-		"one has all of it":          {thirty[:1], time.Hour, time.Hour},
-		"thirty in two rounds":       {thirty, time.Hour, 30 * time.Minute},
-		"rounded down to EC2's step": {thirty, 100 * time.Minute, 45 * time.Minute},
-		"two of one volume":          {twice, time.Hour, 30 * time.Minute},
-		"a round is too short":       {thirty, 30 * time.Minute, 0},
-		"shorter than EC2 takes":     {twice, 15 * time.Minute, 0},
+		"one has all of it":           {thirty[:1], time.Hour, time.Hour},
+		"never longer than EC2 takes": {thirty[:20], 60 * time.Hour, 48 * time.Hour},
+		"thirty in two rounds":        {thirty, time.Hour, 30 * time.Minute},
+		"rounded down to EC2's step":  {thirty, 100 * time.Minute, 45 * time.Minute},
+		"two of one volume":           {twice, time.Hour, 30 * time.Minute},
+		"a round is too short":        {thirty, 30 * time.Minute, 0},
+		"shorter than EC2 takes":      {twice, 15 * time.Minute, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
