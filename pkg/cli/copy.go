@@ -165,6 +165,10 @@ func (a *app) copyBackup(cmd *cobra.Command, f copyFlags, id cluster.BackupID) e
 				return copyPlan(opts, &deps, plan, prices), nil
 			},
 			run: func(ctx context.Context) (document, error) {
+				deps.Cost = func(p *copyrun.Plan) string {
+					doc := copyPlan(opts, &deps, p, prices)
+					return doc.least() + ", " + doc.bill()
+				}
 				result, err := copyrun.Run(ctx, deps, opts)
 				disown(&opts.Run, &result.Outcome)
 				doc := copyResult(ctx, opts, &deps, result, err)

@@ -171,9 +171,14 @@ func (d *copyPlanDoc) table(w io.Writer, v view) error {
 	}
 	_, err := fmt.Fprintf(w,
 		"\nwould copy backup %s of %s from %s to %s of account %s%s\n"+
-			"%s in full, and what has changed of %s, in %s at least\n"+
-			"at most %s USD for the transfer, and %s USD a month\nnothing was changed\n",
+			"%s in full, and what has changed of %s, %s\n%s\nnothing was changed\n",
 		d.Backup, d.Cluster, d.FromRegion, d.ToRegion, d.Account, share, iBytes(d.FullBytes), iBytes(d.ChangedBytes),
-		report.Roughly(d.Seconds), usd(d.TransferUSD), usd(d.MonthUSD))
+		d.least(), d.bill())
 	return err
+}
+
+func (d *copyPlanDoc) least() string { return "in " + report.Roughly(d.Seconds) + " at least" }
+
+func (d *copyPlanDoc) bill() string {
+	return fmt.Sprintf("at most %s USD for the transfer, and %s USD a month", usd(d.TransferUSD), usd(d.MonthUSD))
 }

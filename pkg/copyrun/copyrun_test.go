@@ -16,6 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/gc"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
@@ -252,4 +253,34 @@ func (l *lab) resumeOrSealed(t *testing.T, backup cluster.BackupID, err error) {
 	l.requireWhole(t, backup)
 	require.Equal(t, 3, l.copies())
 	l.requireUnshared(t)
+}
+
+// notes keeps what a run reports.
+type notes struct {
+	mu   sync.Mutex
+	text string
+}
+
+func (n *notes) Emit(e phase.Event) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.text += e.Message + "\n"
+}
+
+// What a run takes and costs is reported before it changes anything.
+func TestRun_Cost_ReportedBeforeTheFirstCall(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	backup := l.backup(t)
+	reported := &notes{}
+	deps := l.deps()
+	deps.Sink = reported
+	deps.Cost = func(p *copyrun.Plan) string {
+		require.Len(t, p.Copies, 1)
+		require.Empty(t, l.to.server.MutatingCalls())
+		return "in an hour, for a dollar"
+	}
+	_, err := copyrun.Run(t.Context(), deps, l.options(backup, "run-1"))
+	require.NoError(t, err)
+	require.Contains(t, reported.text, string(copyplan.First)+"); in an hour, for a dollar\n")
 }

@@ -37,7 +37,7 @@ type TargetEC2 interface {
 	Region() string
 }
 
-// Deps are a run's dependencies. All are required except Sink, Log and Remains.
+// Deps are a run's dependencies. All are required except Sink, Log, Remains and Cost.
 type Deps struct {
 	From    objstore.Store // the storage that has the backup
 	To      objstore.Store // the one that gets the copy; the journal goes there, too
@@ -46,6 +46,8 @@ type Deps struct {
 	Sink    phase.Sink
 	Log     *zap.Logger
 	Remains *phase.Remains
+	// Cost describes what a plan takes and costs, which is reported before the first change.
+	Cost func(*Plan) string
 }
 
 // Options are what the user chose.

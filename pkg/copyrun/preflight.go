@@ -38,7 +38,11 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	if err := r.plan(ctx, s); err != nil {
 		return err
 	}
-	s.Note("%s", r.result.Plan.Text())
+	text := r.result.Plan.Text()
+	if r.Cost != nil {
+		text += "; " + r.Cost(&r.result.Plan)
+	}
+	s.Note("%s", text)
 	return r.probe(ctx)
 }
 
