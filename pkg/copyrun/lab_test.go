@@ -51,6 +51,7 @@ type place struct {
 	faults *fault.Plan
 	client *ebs.Client
 	store  *objstoretest.Memory
+	s3     *fault.Plan // of the store
 	url    string
 }
 
@@ -83,8 +84,9 @@ func newLab(t *testing.T, stores int, change ...func(*ebstest.Config)) *lab {
 		client, err := ebs.Open(t.Context(), ebs.Config{Region: server.Region(), Endpoint: server.URL(), Clock: clock})
 		require.NoError(t, err)
 		t.Cleanup(client.Close)
+		s3 := &fault.Plan{}
 		places = append(places, &place{
-			server: server, faults: configs[i].Faults, client: client, store: objstoretest.NewMemory(nil),
+			server: server, faults: configs[i].Faults, client: client, store: objstoretest.NewMemory(s3), s3: s3,
 			url: "s3://" + server.Region() + "/backups",
 		})
 	}

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"slices"
-	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,7 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
-// calledOf are the actions of EC2, Service Quotas and KMS that a policy of the manifests allows.
+// calledOf are the actions that a policy of the manifests allows.
 func calledOf(t *testing.T, file string) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../manifests/" + file)
@@ -28,26 +28,55 @@ func calledOf(t *testing.T, file string) []string {
 	}
 	slices.Sort(out)
 	return slices.DeleteFunc(slices.Compact(out), func(a string) bool {
-		return strings.HasPrefix(a, "s3:") || a == "sts:AssumeRole" // of the storage, and of what signs the calls
+		return a == "sts:AssumeRole" // of what signs the calls
 	})
 }
 
+// refuseS3 makes the store refuse every call that needs another permission than the allowed ones, and lists them.
+func (p *place) refuseS3(t *testing.T, allowed []string, refused func(call string)) {
+	t.Helper()
+	for permission, call := range map[string]string{
+		"s3:GetObject": "s3.GetObject", "s3:PutObject": "s3.PutObject", "s3:DeleteObject": "s3.DeleteObject",
+		"s3:ListBucket": "s3.ListObjectsV2",
+	} {
+		if !slices.Contains(allowed, permission) {
+			require.NoError(t, p.s3.Add(fault.Rule{
+				Point: call, Position: fault.Before, Code: "AccessDenied", Times: -1, Do: func() { refused(call) },
+			}))
+		}
+	}
+}
+
 // copyUnder copies a backup between accounts that allow these actions alone: into another key, in a time that is paid
-// for, with one copy that fails late and is made again. It returns the calls that were refused, in both accounts, but for
-// dry runs.
+// for, with one copy that fails late and is made again. It returns the calls that were refused, in both accounts and storages, but for dry runs.
 func copyUnder(t *testing.T, source, target []string) (refused []string, optional int, err error) {
 	t.Helper()
 	l := newLab(t, 2)
 	backup := l.backup(t)
+	mutated := len(l.from.store.MutatingCalls())
 	require.NoError(t, l.to.faults.Add(fault.Rule{
 		Point: "ec2.CopySnapshot.late", Position: fault.Before, Code: "Given key ID is not accessible",
 	}))
 	l.from.server.AllowOnly(source...)
 	l.to.server.AllowOnly(target...)
+	var mu sync.Mutex
+	note := func(call string) {
+		mu.Lock()
+		defer mu.Unlock()
+		refused = append(refused, call)
+	}
+	l.from.refuseS3(t, source, note)
+	l.to.refuseS3(t, target, note)
+	if _, err := catalogOf(l.from).List(t.Context()); err != nil { // for the word latest
+		return refused, 1, err
+	}
 	o := l.options(backup, "run-1")
 	o.KMSKey, o.Within = "alias/copies", 15*time.Minute
 	result, err := copyrun.Run(t.Context(), l.deps(), o)
-	require.Equal(t, err == nil, result.Sealed)
+	require.True(t, err != nil || result.Sealed)
+	for _, call := range l.from.store.MutatingCalls()[mutated:] {
+		require.Contains(t, call, " locks/", "the policy of the source allows no other")
+	}
 	for _, r := range slices.Concat(l.from.server.Refusals(), l.to.server.Refusals()) {
 		if r.Code == "UnauthorizedOperation" {
 			refused = append(refused, r.Action)

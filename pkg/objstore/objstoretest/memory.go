@@ -195,6 +195,8 @@ func struck(s *fault.Strike, op, key string) error {
 	switch s.Code {
 	case "SlowDown":
 		kind = failure.Limited
+	case "AccessDenied":
+		kind = failure.Denied
 	case "ConditionalRequestConflict":
 		kind = failure.Conflict
 	}
