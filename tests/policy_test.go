@@ -176,6 +176,9 @@ func (u *ebsUser) look(ctx context.Context) error {
 	if _, err := u.DescribeKey(ctx, "alias/aws/ebs"); err != nil {
 		return err
 	}
+	if _, err := u.DefaultKey(ctx); err != nil {
+		return err
+	}
 	_, err := u.Usage(ctx)
 	return err
 }

@@ -24,6 +24,9 @@ type Snapshot struct {
 	ID     cluster.SnapshotID
 	Volume cluster.VolumeID // that it was cut of
 	Bytes  int64            // all of its data
+	// Key is the one that its copy gets, "" for an unencrypted copy; KeyUnknown if it cannot be found out.
+	Key        string
+	KeyUnknown bool
 }
 
 // Before is an earlier copy of a volume in the target, the newest by its completion.
@@ -44,6 +47,7 @@ const (
 	Deleted     Reason = "the newest copy of the volume was deleted"
 	Archived    Reason = "the newest copy of the volume is in the archive tier"
 	OtherKey    Reason = "a copy of the volume has another key"
+	UnknownKey  Reason = "whether all copies of the volume have one key is unknown"
 )
 
 // Copy is one copy that is to be made.
@@ -60,12 +64,11 @@ type Plan struct {
 	FullBytes, ChangedBytes int64
 }
 
-// Make plans the copies of snapshots under a key of the target ("" for unencrypted ones). before has the earlier copies
-// by the volume.
-func Make(snapshots []Snapshot, before map[cluster.VolumeID]Before, key string) Plan {
+// Make plans the copies of snapshots. before has the earlier copies by the volume.
+func Make(snapshots []Snapshot, before map[cluster.VolumeID]Before) Plan {
 	var p Plan
 	for _, s := range snapshots {
-		c := Copy{Snapshot: s, Full: reason(before, s.Volume, key)}
+		c := Copy{Snapshot: s, Full: reason(before, s)}
 		if c.Full == Incremental {
 			p.ChangedBytes += s.Bytes
 		} else {
@@ -79,8 +82,8 @@ func Make(snapshots []Snapshot, before map[cluster.VolumeID]Before, key string) 
 	return p
 }
 
-func reason(before map[cluster.VolumeID]Before, volume cluster.VolumeID, key string) Reason {
-	last, known := before[volume]
+func reason(before map[cluster.VolumeID]Before, s Snapshot) Reason {
+	last, known := before[s.Volume]
 	switch {
 	case !known:
 		return First
@@ -88,7 +91,9 @@ func reason(before map[cluster.VolumeID]Before, volume cluster.VolumeID, key str
 		return Deleted
 	case last.Archived:
 		return Archived
-	case slices.ContainsFunc(last.Keys, func(other string) bool { return other != key }):
+	case s.KeyUnknown:
+		return UnknownKey
+	case slices.ContainsFunc(last.Keys, func(other string) bool { return other != s.Key }):
 		return OtherKey
 	default:
 		return Incremental

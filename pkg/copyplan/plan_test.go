@@ -23,8 +23,10 @@ func snapshot(n int, bytes int64) copyplan.Snapshot {
 func TestMake_LargestFirst_WithTheReasonOfEach(t *testing.T) {
 	t.Parallel()
 	var all []copyplan.Snapshot
-	for n := range 6 {
-		all = append(all, snapshot(n, int64(n+1)*gib))
+	for n := range 7 {
+		s := snapshot(n, int64(n+1)*gib)
+		s.Key, s.KeyUnknown = "k", n == 6
+		all = append(all, s)
 	}
 	p := copyplan.Make(all, map[cluster.VolumeID]copyplan.Before{
 		"vol-001": {Exists: true, Keys: []string{"k"}},
@@ -32,18 +34,19 @@ func TestMake_LargestFirst_WithTheReasonOfEach(t *testing.T) {
 		"vol-003": {Exists: true, Archived: true, Keys: []string{"k"}},
 		"vol-004": {Exists: true, Keys: []string{"k", "other"}},
 		"vol-005": {Exists: true, Keys: []string{""}},
-	}, "k")
+		"vol-006": {Exists: true, Keys: []string{"k"}},
+	})
 	var order []cluster.SnapshotID
 	var why []copyplan.Reason
 	for _, c := range p.Copies {
 		order, why = append(order, c.ID), append(why, c.Full)
 	}
-	require.Equal(t, []cluster.SnapshotID{"snap-005", "snap-004", "snap-003", "snap-002", "snap-001", "snap-000"}, order)
+	require.Equal(t, []cluster.SnapshotID{"snap-006", "snap-005", "snap-004", "snap-003", "snap-002", "snap-001", "snap-000"}, order)
 	require.Equal(t, []copyplan.Reason{
-		copyplan.OtherKey, copyplan.OtherKey, copyplan.Archived, copyplan.Deleted, copyplan.Incremental, copyplan.First,
+		copyplan.UnknownKey, copyplan.OtherKey, copyplan.OtherKey, copyplan.Archived, copyplan.Deleted, copyplan.Incremental, copyplan.First,
 	}, why)
 	require.Equal(t, 2*gib, p.ChangedBytes)
-	require.Equal(t, 19*gib, p.FullBytes)
+	require.Equal(t, 26*gib, p.FullBytes)
 }
 
 // Whatever ends in whatever order: never more than the slots, never a volume twice, and all are made.
@@ -55,7 +58,7 @@ func TestNext_UntilAllAreDone_KeepsTheRules(t *testing.T) {
 		s.Volume = cluster.VolumeID(fmt.Sprintf("vol-%03d", n%30))
 		all = append(all, s)
 	}
-	p := copyplan.Make(all, nil, "")
+	p := copyplan.Make(all, nil)
 	running, done := map[cluster.SnapshotID]bool{}, map[cluster.SnapshotID]bool{}
 	volumes := map[cluster.SnapshotID]cluster.VolumeID{}
 	for len(done) < len(all) {
@@ -102,7 +105,7 @@ func TestCheckWithin_BelowTheThroughput_Refused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := copyplan.Make(test.snapshots, nil, "")
+			p := copyplan.Make(test.snapshots, nil)
 			require.Equal(t, test.least, p.Least(copyplan.RateOfPair))
 			require.NoError(t, p.CheckWithin(test.least, copyplan.RateOfPair))
 			if test.least == 0 {
@@ -137,7 +140,7 @@ func TestEach_RoundsShareTheTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			each, err := copyplan.Make(test.snapshots, nil, "").Each(test.within, copyplan.RateOfPair)
+			each, err := copyplan.Make(test.snapshots, nil).Each(test.within, copyplan.RateOfPair)
 			require.Equal(t, test.each, each)
 			if test.each == 0 {
 				require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)

@@ -54,14 +54,16 @@ func TestRun_ACopyIsNotWhatWasAskedFor_NothingIsSealed(t *testing.T) {
 		as     func([]ebs.Snapshot) []ebs.Snapshot
 		source func([]ebs.Snapshot) []ebs.Snapshot
 		kind   failure.Kind
+		key    string
 	}{
-		"it is gone":                {gone, nil, failure.Unready},
-		"it is not completed":       {last(func(s *ebs.Snapshot) { s.State = ebs.SnapshotPending }), nil, failure.Corrupt},
-		"it is smaller":             {last(func(s *ebs.Snapshot) { s.SizeGiB-- }), nil, failure.Corrupt},
-		"it has less data":          {last(func(s *ebs.Snapshot) { s.FullBytes-- }), nil, failure.Corrupt},
-		"it is of another run":      {last(func(s *ebs.Snapshot) { s.Tags[ebs.TagRun] = "run-0" }), nil, failure.Corrupt},
-		"it is of another snapshot": {last(func(s *ebs.Snapshot) { s.Tags[ebs.TagCopiedFrom] = "snap-0" }), nil, failure.Corrupt},
-		"it is no longer encrypted": {slices.Clone[[]ebs.Snapshot], encrypted, failure.Corrupt},
+		"it is gone":                 {gone, nil, failure.Unready, ""},
+		"it is not completed":        {last(func(s *ebs.Snapshot) { s.State = ebs.SnapshotPending }), nil, failure.Corrupt, ""},
+		"it is smaller":              {last(func(s *ebs.Snapshot) { s.SizeGiB-- }), nil, failure.Corrupt, ""},
+		"it has less data":           {last(func(s *ebs.Snapshot) { s.FullBytes-- }), nil, failure.Corrupt, ""},
+		"it is of another run":       {last(func(s *ebs.Snapshot) { s.Tags[ebs.TagRun] = "run-0" }), nil, failure.Corrupt, ""},
+		"it is of another snapshot":  {last(func(s *ebs.Snapshot) { s.Tags[ebs.TagCopiedFrom] = "snap-0" }), nil, failure.Corrupt, ""},
+		"it is no longer encrypted":  {slices.Clone[[]ebs.Snapshot], encrypted, failure.Corrupt, ""},
+		"its key is not the alias's": {last(func(s *ebs.Snapshot) { s.KMSKey = keyB }), nil, failure.Corrupt, "alias/a"},
 	} {
 		for at, from := range map[string]int{"when it is recorded": 1, "at the seal": 2} {
 			t.Run(name+" "+at, func(t *testing.T) {
@@ -73,7 +75,10 @@ func TestRun_ACopyIsNotWhatWasAskedFor_NothingIsSealed(t *testing.T) {
 				if row.source != nil {
 					deps.Source = &seen{Client: l.from.client, as: row.source}
 				}
-				result, err := copyrun.Run(t.Context(), deps, l.options(backup, "run-1"))
+				l.to.server.SetAlias("alias/a", keyA)
+				options := l.options(backup, "run-1")
+				options.KMSKey = row.key
+				result, err := copyrun.Run(t.Context(), deps, options)
 				require.Equal(t, row.kind, failure.KindOf(err), "%v", err)
 				require.False(t, result.Sealed)
 				_, err = catalogOf(l.to).Load(t.Context(), backup)

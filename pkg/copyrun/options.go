@@ -31,6 +31,7 @@ type TargetEC2 interface {
 	ebs.Snapshots
 	ebs.Copies
 	ebs.Keys
+	DefaultKey(ctx context.Context) (ebs.DefaultKey, error)
 	AllSnapshots(ctx context.Context) ([]ebs.Snapshot, error)
 	Quotas(ctx context.Context) (ebs.AccountQuotas, error)
 	AccountID(ctx context.Context) (string, error)

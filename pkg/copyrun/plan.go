@@ -41,7 +41,7 @@ func (p *Plan) Text() string {
 	if full > 0 {
 		text += fmt.Sprintf("; %d in full, %.1f GiB", full, gib(p.FullBytes))
 		for _, reason := range []copyplan.Reason{
-			copyplan.First, copyplan.Deleted, copyplan.Archived, copyplan.OtherKey,
+			copyplan.First, copyplan.Deleted, copyplan.Archived, copyplan.OtherKey, copyplan.UnknownKey,
 		} {
 			if why[reason] {
 				text += " (" + string(reason) + ")"
@@ -72,12 +72,14 @@ func (r *run) plan(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return err
 	}
+	keyOf := r.keys(ctx, s, len(before) > 0)
 	var all []copyplan.Snapshot
 	for _, m := range r.found.manifest.Snapshots {
 		bytes := cmp.Or(r.found.source[m.ID].FullBytes, m.SizeGiB<<30)
-		all = append(all, copyplan.Snapshot{ID: m.ID, Volume: m.Volume, Bytes: bytes})
+		key, known := keyOf(r.found.source[m.ID])
+		all = append(all, copyplan.Snapshot{ID: m.ID, Volume: m.Volume, Bytes: bytes, Key: key, KeyUnknown: !known})
 	}
-	p := copyplan.Make(all, before, r.opts.KMSKey)
+	p := copyplan.Make(all, before)
 	r.result.Plan = Plan{
 		Plan: p, FromRegion: r.Source.Region(), ToRegion: r.Target.Region(),
 		Account: r.found.account, Share: r.found.sharing,
@@ -116,7 +118,7 @@ func (r *run) before(ctx context.Context) (map[cluster.VolumeID]copyplan.Before,
 				continue
 			}
 			b := out[m.Volume]
-			b.Exists, b.Keys = true, append(b.Keys, r.keyOf(s))
+			b.Exists, b.Keys = true, append(b.Keys, s.KMSKey)
 			if s.StartedAt.After(newest[m.Volume]) || newest[m.Volume].IsZero() {
 				newest[m.Volume], b.Archived = s.StartedAt, s.Archived
 			}
@@ -124,15 +126,4 @@ func (r *run) before(ctx context.Context) (map[cluster.VolumeID]copyplan.Before,
 		}
 	}
 	return out, nil
-}
-
-// keyOf is the key of an earlier copy, by the name that the user gives it if it is the same.
-func (r *run) keyOf(s ebs.Snapshot) string {
-	if r.opts.KMSKey != "" && sameKey(r.opts.KMSKey, s.KMSKey) {
-		return r.opts.KMSKey
-	}
-	if r.opts.KMSKey == "" {
-		return "" // EC2 takes the same default key again
-	}
-	return s.KMSKey
 }

@@ -122,8 +122,7 @@ func (r *run) findAccounts(ctx context.Context, owner string) error {
 // checkKey asks KMS about the key of the copies, and warns of one under which they can never be shared.
 func (r *run) checkKey(ctx context.Context, s *phase.Scope) error {
 	if r.opts.KMSKey == "" {
-		encrypted := func(id sourceID) bool { return r.found.source[id].Encrypted }
-		if slices.ContainsFunc(r.found.manifest.SnapshotIDs(), encrypted) {
+		if r.anyEncrypted() {
 			s.Warn("the copies get the default key for EBS of account %s in %s: they cannot be shared later; "+
 				"--kms-key chooses another", r.found.account, r.Target.Region())
 		}
@@ -139,7 +138,14 @@ func (r *run) checkKey(ctx context.Context, s *phase.Scope) error {
 		return failure.New(failure.Unready, "check key", r.opts.KMSKey, "its state is %s", key.State).
 			WithHint("enable it, or choose another by --kms-key")
 	}
+	r.found.key = arnOf(r.opts.KMSKey, key, err)
 	return nil
+}
+
+// anyEncrypted reports whether a snapshot of the backup is encrypted.
+func (r *run) anyEncrypted() bool {
+	encrypted := func(id sourceID) bool { return r.found.source[id].Encrypted }
+	return slices.ContainsFunc(r.found.manifest.SnapshotIDs(), encrypted)
 }
 
 // probe asks EC2 whether the target may copy. Of snapshots that are not shared yet EC2 knows nothing.

@@ -137,7 +137,7 @@ func (r *run) compare(want manifest.Snapshot, got ebs.Snapshot) error {
 		wrong = "it has not as much data as the snapshot"
 	case (source.Encrypted || r.opts.KMSKey != "") && !got.Encrypted:
 		wrong = "it is not encrypted"
-	case r.opts.KMSKey != "" && !sameKey(r.opts.KMSKey, got.KMSKey):
+	case r.opts.KMSKey != "" && !r.chosen(got.KMSKey):
 		wrong = "it is encrypted with key " + got.KMSKey
 	}
 	if wrong == "" {
@@ -147,9 +147,13 @@ func (r *run) compare(want manifest.Snapshot, got ebs.Snapshot) error {
 		WithHint("find out in CloudTrail who changed it; tisnap gc deletes it")
 }
 
-// sameKey compares a key that the user chose, by id or ARN, with the ARN that EC2 reports. An alias may be any key.
-func sameKey(chosen, arn string) bool {
-	return chosen == arn || strings.Contains(chosen, "alias/") || strings.HasSuffix(arn, "/"+chosen)
+// chosen reports whether the ARN that EC2 reports is that of the key that the user chose. An alias that KMS did not
+// resolve may be any key.
+func (r *run) chosen(arn string) bool {
+	if r.found.key != "" {
+		return arn == r.found.key
+	}
+	return strings.Contains(r.opts.KMSKey, "alias/") || strings.HasSuffix(arn, "/"+r.opts.KMSKey)
 }
 
 // sealDeadline bounds the write that makes the copy restorable.

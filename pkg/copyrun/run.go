@@ -71,6 +71,7 @@ type found struct {
 	source   map[cluster.SnapshotID]ebs.Snapshot // as EC2 shows them in the source
 	account  string                              // the target's
 	sharing  bool                                // the source's account has to let it read them
+	key      string                              // the ARN of Options.KMSKey; "" if unknown
 }
 
 // progress is what the run did so far, with its earlier processes.

@@ -305,6 +305,22 @@ func TestDescribeKey_KeyThatIsNot_NotFound(t *testing.T) {
 	}
 }
 
+func TestDefaultKey_AsTheAccountChose(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	key, err := a.DefaultKey(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, ebs.DefaultKey{Name: "alias/aws/ebs"}, key)
+	a.server.SetDefaultKey("alias/own", true)
+	key, err = a.DefaultKey(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, ebs.DefaultKey{Name: "alias/own", Always: true}, key)
+	a.server.Deny("GetEbsDefaultKmsKeyId")
+	_, err = a.DefaultKey(t.Context())
+	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
+	require.Contains(t, failure.HintOf(err), "ec2:GetEbsDefaultKmsKeyId")
+}
+
 func TestDescribeKey_StateAndKinds(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t)
@@ -317,7 +333,8 @@ func TestDescribeKey_StateAndKinds(t *testing.T) {
 	require.WithinDuration(t, deleted, key.DeletedAt, 0)
 	key, err = a.DescribeKey(t.Context(), "alias/aws/ebs")
 	require.NoError(t, err)
-	require.Equal(t, ebs.Key{State: ebs.KeyEnabled}, key)
+	own := "arn:aws:kms:us-west-2:123456789012:key/default"
+	require.Equal(t, ebs.Key{ARN: own, State: ebs.KeyEnabled}, key)
 	_, err = a.DescribeKey(t.Context(), "key-2")
 	require.Equal(t, failure.NotFound, failure.KindOf(err), "%v", err)
 	a.server.RefuseKey("key-3")

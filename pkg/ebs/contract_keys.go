@@ -15,6 +15,7 @@ const (
 
 // Key is KMS's description of a key.
 type Key struct {
+	ARN   string // of the key itself, whatever it was asked for by
 	State string
 	// DeletedAt is when KMS deletes it, if that is pending.
 	DeletedAt time.Time

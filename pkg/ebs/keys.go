@@ -23,7 +23,9 @@ func (c *Client) DescribeKey(ctx context.Context, key string) (Key, error) {
 			return err
 		}
 		if m := out.KeyMetadata; m != nil {
-			found = Key{State: string(m.KeyState), DeletedAt: aws.ToTime(m.DeletionDate)}
+			found = Key{
+				ARN: aws.ToString(m.Arn), State: string(m.KeyState), DeletedAt: aws.ToTime(m.DeletionDate),
+			}
 		}
 		return nil
 	})

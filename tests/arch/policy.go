@@ -27,8 +27,9 @@ func rules() []rule {
 		{sid: "Look", resource: "*", holds: func(a string) bool {
 			return strings.HasPrefix(a, "ec2:Describe") || a == "servicequotas:ListServiceQuotas"
 		}},
-		{ // optional: without it an unusable key is found late
-			sid: "DescribeKeys", resource: "*", holds: is("kms:DescribeKey"),
+		{ // optional: without it an unusable key is found late, and a copy that is incremental may count as full
+			sid: "DescribeKeys", resource: "*",
+			holds: is("ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault", "kms:DescribeKey"),
 		},
 		{sid: "Make", resource: "*", holds: is("ec2:CopySnapshot", "ec2:CreateSnapshots", "ec2:CreateVolume")},
 		{

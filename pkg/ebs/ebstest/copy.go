@@ -69,12 +69,12 @@ func (s *Server) copySnapshot(req request) (any, error) {
 	now := s.now()
 	p := &snapshot{
 		volume: NoVolume, image: source.image, spec: source.spec, fullBytes: source.fullBytes,
-		encrypted: source.encrypted || req.flag("Encrypted"), description: req.text("Description"), tags: tags, set: &set{},
+		encrypted: source.encrypted || req.flag("Encrypted") || s.encrypts, description: req.text("Description"), tags: tags, set: &set{},
 		copying:   &copying{source: source, lineage: source.lineage(), minutes: minutes, rate: rate, at: s},
 		startedAt: now, visibleAt: now.Add(s.draw(s.rules.Invisible)), completeAt: now.Add(never),
 	}
 	if p.encrypted {
-		p.kmsKey = cmp.Or(req.text("KmsKeyId"), s.defaultKey())
+		p.kmsKey = s.keyNamed(cmp.Or(req.text("KmsKeyId"), s.defaultKey()))
 	}
 	s.keep(p)
 	s.strikeCopy(p, req)

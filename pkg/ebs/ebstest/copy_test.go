@@ -44,6 +44,25 @@ func TestCopy_ToAnotherRegion_SameDataNoTagsNoVolume(t *testing.T) {
 	require.Equal(t, "InvalidSnapshot.NotFound", codeOf(t, err), "a region has its own ids")
 }
 
+func TestCopy_KeyByAliasOrDefault_IsReportedAsTheKey(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t)
+	v, _ := w.home.volume(t)
+	id, own := w.cut(t, v, 1), "arn:aws:kms:eu-west-1:222222222222:key/own"
+	w.away.SetAlias("alias/own", own)
+	key := func(change ...func(*ec2.CopySnapshotInput)) string {
+		return w.away.one(t, w.away.copied(t, copyOf(id, change...))).KMSKey
+	}
+	require.Empty(t, key())
+	require.Equal(t, own, key(func(in *ec2.CopySnapshotInput) {
+		in.Encrypted, in.KmsKeyId = aws.Bool(true), aws.String("alias/own")
+	}))
+	w.away.SetDefaultKey("", true)
+	require.Contains(t, key(), ":key/default")
+	w.away.SetDefaultKey("alias/own", true)
+	require.Equal(t, own, key())
+}
+
 func TestCopy_SourceIsNotCompletedOrNotThere_Refused(t *testing.T) { //nolint:tparallel // the cases share what they ask
 	t.Parallel()
 	w := startWorld(t, func(r *ebstest.Rules) { r.SnapshotBase = time.Hour })

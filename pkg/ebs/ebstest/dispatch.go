@@ -46,6 +46,8 @@ var actions = map[string]action{
 	"DescribeAvailabilityZones": {run: (*Server).describeZones},
 	"DescribeVolumeStatus":      {run: (*Server).describeVolumeStatus},
 	"DescribeLockedSnapshots":   {run: (*Server).describeLockedSnapshots},
+	"GetEbsDefaultKmsKeyId":     {run: (*Server).getDefaultKey},
+	"GetEbsEncryptionByDefault": {run: (*Server).getEncryptionByDefault},
 	"GetCallerIdentity":         {run: (*Server).callerIdentity},
 	"AssumeRole":                {run: (*Server).assumeRole},
 

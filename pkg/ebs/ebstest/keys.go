@@ -3,6 +3,7 @@ package ebstest
 import (
 	"cmp"
 	"encoding/json"
+	"encoding/xml"
 	"net/http"
 	"slices"
 	"strings"
@@ -50,9 +51,52 @@ func (s *Server) ShareKey(id, account string) {
 	})
 }
 
+// SetAlias gives a key another name, or takes that to another key.
+func (s *Server) SetAlias(alias, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.aliases[alias] = key
+}
+
+// SetDefaultKey chooses the account's default key for EBS, "" for the one that AWS made, and whether copies of
+// unencrypted snapshots are encrypted, too.
+func (s *Server) SetDefaultKey(key string, always bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.chosenKey, s.encrypts = key, always
+}
+
+// keyNamed is the key that a call names by an alias or as itself.
+func (s *Server) keyNamed(key string) string {
+	if key == defaultAlias {
+		return s.ownKey()
+	}
+	return cmp.Or(s.aliases[key], key)
+}
+
+type (
+	defaultKeyAnswer struct {
+		XMLName xml.Name `xml:"GetEbsDefaultKmsKeyIdResponse"`
+		Key     string   `xml:"kmsKeyId"`
+	}
+	alwaysAnswer struct {
+		XMLName xml.Name `xml:"GetEbsEncryptionByDefaultResponse"`
+		Always  bool     `xml:"ebsEncryptionByDefault"`
+	}
+)
+
+func (s *Server) getDefaultKey(request) (any, error) {
+	return defaultKeyAnswer{Key: cmp.Or(s.chosenKey, defaultAlias)}, nil
+}
+
+func (s *Server) getEncryptionByDefault(request) (any, error) {
+	return alwaysAnswer{Always: s.encrypts}, nil
+}
+
 func (s *Server) changeKey(id string, change func(*keyUse)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	id = s.keyNamed(id)
 	use := s.keys[id]
 	change(&use)
 	s.keys[id] = use
@@ -61,7 +105,7 @@ func (s *Server) changeKey(id string, change func(*keyUse)) {
 // key is what the account has of a key. One that Config.Keys leaves out and that no call has changed is gone.
 func (s *Server) key(id string) keyUse {
 	use, changed := s.keys[id]
-	if changed || s.cfg.Keys == nil || id == s.defaultKey() || id == defaultAlias || slices.Contains(s.cfg.Keys, id) {
+	if changed || s.cfg.Keys == nil || id == s.ownKey() || id == s.defaultKey() || slices.Contains(s.cfg.Keys, id) {
 		return use
 	}
 	return keyUse{gone: true}
@@ -84,8 +128,9 @@ func (s *Server) serveKeys(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
-	home := s.keyHome(in.KeyId)
-	missing, key, now := s.missing(act, request{}), home.key(in.KeyId), s.now()
+	name := s.keyNamed(in.KeyId)
+	home := s.keyHome(name)
+	missing, key, now := s.missing(act, request{}), home.key(name), s.now()
 	if home.cfg.Account != s.cfg.Account && !key.sharedWith[s.cfg.Account] {
 		missing = "kms:DescribeKey"
 	}
@@ -102,7 +147,7 @@ func (s *Server) serveKeys(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	meta := map[string]any{
-		"AWSAccountId": home.cfg.Account, "KeyId": in.KeyId, "Arn": in.KeyId, "CreationDate": now.Add(-24 * time.Hour).Unix(),
+		"AWSAccountId": home.cfg.Account, "KeyId": name, "Arn": name, "CreationDate": now.Add(-24 * time.Hour).Unix(),
 		"KeyState": cmp.Or(key.State, ebs.KeyEnabled), "Enabled": key.State == "" || key.State == ebs.KeyEnabled,
 	}
 	if !key.DeletedAt.IsZero() {

@@ -34,6 +34,9 @@ type Server struct {
 	buckets   map[string]*bucketState
 	denied    map[string]bool
 	keys      map[string]keyUse // of KMS, by what calls name them
+	aliases   map[string]string // keys of KMS by their aliases
+	chosenKey string            // the default key for EBS; "" is the one that AWS made for the account
+	encrypts  bool              // by default: also copies of unencrypted snapshots
 	mutating  []string
 	refused   []Refused
 	cuts      []Cut
@@ -69,6 +72,7 @@ func newServer(w *World, cfg Config) *Server {
 		buckets:   map[string]*bucketState{},
 		denied:    map[string]bool{},
 		keys:      map[string]keyUse{},
+		aliases:   map[string]string{},
 	}
 }
 

@@ -67,7 +67,7 @@ func (s *Server) modifySnapshotAttribute(req request) (any, error) {
 		return nil, refusal("InvalidParameterCombination", "Accounts cannot be added and removed in one request.")
 	case len(all) > sharesInCall:
 		return nil, refusal("InvalidParameterValue", "More than %d modifications in one request.", sharesInCall)
-	case len(add) > 0 && p.encrypted && (p.kmsKey == s.defaultKey() || p.kmsKey == defaultAlias):
+	case len(add) > 0 && p.encrypted && (p.kmsKey == s.ownKey() || p.kmsKey == defaultAlias):
 		return nil, refusal("OperationNotPermitted", "Encrypted snapshots with EBS default key cannot be shared")
 	}
 	for _, account := range all {

@@ -1,6 +1,7 @@
 package ebstest
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -137,8 +138,11 @@ func (s *Server) encrypt(v *volume, source *snapshot, req request) error {
 	return nil
 }
 
-// defaultKey is the account's own key for EBS.
-func (s *Server) defaultKey() string {
+// defaultKey is the account's default key for EBS.
+func (s *Server) defaultKey() string { return s.keyNamed(cmp.Or(s.chosenKey, defaultAlias)) }
+
+// ownKey is the key for EBS that AWS made for the account.
+func (s *Server) ownKey() string {
 	return fmt.Sprintf("arn:aws:kms:%s:%s:key/default", s.cfg.Region, s.cfg.Account)
 }
 
