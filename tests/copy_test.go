@@ -3,8 +3,11 @@ package tests
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 
+	"filippo.io/age"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cli"
@@ -58,7 +61,10 @@ func TestCopy_SourceIsGone_CopyIsABackup(t *testing.T) {
 	require.NotEmpty(t, plan.Items[0].Full)
 
 	var pushed, pulled copied
-	do(&pushed, push...)
+	e = p.run(t, append(push, "-o", "json")...)
+	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	require.NoError(t, json.Unmarshal([]byte(e.stdout), &pushed))
+	require.Regexp(t, `at least, at most \S+ USD for the transfer, and \S+ USD a month`, e.stderr)
 	require.True(t, pushed.Sealed)
 	require.Len(t, pushed.Items, len(plan.Items))
 	require.Equal(t, plan.FullBytes, pushed.Report.Copied.FullBytes)
@@ -79,9 +85,31 @@ func TestCopy_SourceIsGone_CopyIsABackup(t *testing.T) {
 	require.Equal(t, cli.ExitDone, p.runAway(t, "delete", string(firstBackup), "--storage", away, "--yes", "--last", "--delete-rate", "100"))
 	require.Empty(t, p.bed.Away.Snapshots())
 
+	archiveCopy(t, p, beside, len(pulled.Items))
 	e = p.run(t, "restore", string(firstBackup), "--to", "tidb/copy", "--storage", beside)
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
 	p.requireRows(t, "copy", rows)
+}
+
+// archiveCopy archives a copy, whose snapshots are not of the volumes that EC2 reports.
+func archiveCopy(t *testing.T, p *place, storage string, volumes int) {
+	t.Helper()
+	identity, err := age.GenerateX25519Identity()
+	require.NoError(t, err)
+	key := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(key, []byte(identity.String()), 0o600))
+	repo := []string{"--repo", "s3://" + testbed.Bucket + "/archive", "--storage", storage, "-o", "json"}
+	e := p.run(t, append(repo, "archive", "init", "--recipient", identity.Recipient().String())...)
+	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	e = p.run(t, append(repo, "archive", "create", string(firstBackup), "--repo-identity", key)...)
+	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	var made struct {
+		Committed bool
+		Report    report.Report
+	}
+	require.NoError(t, json.Unmarshal([]byte(e.stdout), &made))
+	require.True(t, made.Committed)
+	require.Len(t, made.Report.Archived.Volumes, volumes)
 }
 
 // runAway runs the program in the other region.

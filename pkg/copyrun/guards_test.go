@@ -15,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest/manifesttest"
 	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/runner"
 	"github.com/tisnap/tisnap/pkg/storage"
@@ -86,6 +87,28 @@ func TestRun_ACopyIsNotWhatWasAskedFor_NothingIsSealed(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A copy is signed if a key is given, and is then no backup for who trusts another key. A source that the expected key did
+// not sign is not copied.
+func TestRun_SignKey_SignsTheCopy(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	backup := l.backup(t)
+	options := l.options(backup, "run-1")
+	options.SignKey = manifesttest.SigningKey(t)
+	options.VerifyKey = options.SignKey.VerifyKey()
+	_, err := copyrun.Run(t.Context(), l.deps(), options)
+	require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
+	require.Zero(t, l.copies())
+	options.VerifyKey = nil
+	_, err = copyrun.Run(t.Context(), l.deps(), options)
+	require.NoError(t, err)
+	_, err = catalog.Catalog{Store: l.to.at(), VerifyKey: options.SignKey.VerifyKey()}.Load(t.Context(), backup)
+	require.NoError(t, err)
+	_, err = catalog.Catalog{Store: l.to.at(), VerifyKey: manifesttest.OtherKey(t).VerifyKey()}.Load(t.Context(), backup)
+	require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "sign")
 }
 
 // What cannot be copied is refused before anything is shared or made.
