@@ -93,10 +93,10 @@ test: ## run the tests of all packages in random order, with the race detector; 
 test-rounds: ## run the tests of the whole program: its rounds on the testbed, its kills, and those with a replayed TiDB Operator
 	$(RACETEST) -p=$(P) ./tests ./tests/operator ./tests/transcripts ./pkg/testbed/crash
 
-# Without the race detector these tests wait more than they compute: then two packages run at the same time.
+# Without the race detector these tests wait more than they compute: then three packages run at the same time.
 .PHONY: test-failures
 test-failures: ## run a test for each failure that users have reported, on the testbed
-	$(RACETEST) -p=$(if $(RACE),1,2) ./tests/failures/...
+	$(RACETEST) -p=$(if $(RACE),1,3) ./tests/failures/...
 
 .PHONY: test-manifests
 test-manifests: ## hold the kustomize folders and the Helm chart against Kubernetes' types and against each other
