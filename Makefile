@@ -30,7 +30,8 @@ RACING    ?= 4
 # takes several times their time. The tests of packages that use them run with it.
 SERIAL    := pkg/archive/codec pkg/archive/ext4 pkg/archive/format pkg/tikv/tikvtest/mvcc
 # The tests of these packages start a cluster each, and the race detector takes five times their time, which is most of that
-# of all packages. .ci/run runs them with it, by CLUSTERS= alone.
+# of all packages. .ci/run runs them with it, by CLUSTERS= alone. Without it they mostly wait, and three packages are tested at
+# the same time.
 CLUSTERS  ?= pkg/backup pkg/resolve pkg/restore
 COMMANDS  := $(patsubst cmd/%/main.go,%,$(wildcard cmd/*/main.go))
 # Without this tag grpc links golang.org/x/net/trace, its html/template calls methods by name, and the linker then
@@ -85,8 +86,8 @@ clean: ## remove what was built
 .PHONY: test
 test: ## run the tests of all packages in random order, with the race detector; CLUSTERS= has it on in those of whole clusters, too
 	@[ -n "$(RACE)" ] || echo "note: there is no C compiler, so the race detector is off"
-	$(TEST) -p=$(P) ./tests/arch ./tests/mutants/... $(SERIAL:%=./%) $(CLUSTERS:%=./%)
-	$(RACETEST) -p=$(P) $$($(GO) list ./... | grep -vE '/tests$$|/tests/(arch|failures|mutants|operator|transcripts)|/testbed/crash$$' | \
+	$(TEST) -p=$(if $(strip $(CLUSTERS)),3,$(P)) ./tests/arch ./tests/mutants/... $(SERIAL:%=./%) $(CLUSTERS:%=./%)
+	$(RACETEST) -p=$(if $(strip $(CLUSTERS)),3,$(P)) $$($(GO) list ./... | grep -vE '/tests$$|/tests/(arch|failures|mutants|operator|transcripts)|/testbed/crash$$' | \
 	  grep -vE '/($(subst $() $(),|,$(strip $(SERIAL) $(CLUSTERS))))$$')
 
 .PHONY: test-rounds
