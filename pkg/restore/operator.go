@@ -96,8 +96,8 @@ func generationOf(m *manifest.Manifest) string {
 }
 
 // operatorOf chooses the generation of TiDB Operator of the target: the user's choice, or that of the cluster if it
-// exists, or the source's, unless only the other one is installed. Of a cluster
-// that the run never makes, only the source's objects count.
+// exists, or the source's, unless only the other one is installed. Of a cluster that the run never makes, only the
+// source's objects count.
 func (r *run) operatorOf(ctx context.Context, s *phase.Scope, m *manifest.Manifest) (string, error) {
 	is := generationOf(m)
 	if r.opts.Operator != "" || r.target.existing || r.backup.multiCluster {
