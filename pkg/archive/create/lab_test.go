@@ -101,6 +101,14 @@ type stalling struct {
 	stallOnce atomic.Bool
 	before    func(key string) // is called before each Create
 	keeps     bool             // nothing may be deleted
+	slowDown  atomic.Bool      // the next read of what is condemned fails
+}
+
+func (s *stalling) Get(ctx context.Context, key string) ([]byte, objstore.Version, error) {
+	if strings.HasPrefix(key, format.CondemnedPrefix) && s.slowDown.CompareAndSwap(true, false) {
+		return nil, "", failure.New(failure.Limited, "read object", key, "slow down")
+	}
+	return s.Memory.Get(ctx, key)
 }
 
 func (s *stalling) Delete(ctx context.Context, key string) error {

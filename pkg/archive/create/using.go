@@ -7,23 +7,38 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// using is the run's use of the repository beside others'.
+// using is the run's use of the repository beside others'. Steps are tried again, so each part is set once it is whole.
 type using struct {
 	lease     *lease.Lease     // nil before the run has one, and after it has committed
-	condemned *lease.Condemned // that the archive must not refer to
+	condemned *lease.Condemned // that the archive must not refer to; nil until it is read
 }
 
 // takeLease takes the lease of a new archive. What the run reads of the repository afterwards stays.
-func (r *run) takeLease(ctx context.Context) (err error) {
-	if r.using.lease != nil {
-		return nil // by an earlier try
+func (r *run) takeLease(ctx context.Context) error {
+	if r.using.lease == nil {
+		if err := r.checkWriters(ctx); err != nil {
+			return err
+		}
+		l, err := lease.Write(ctx, r.Repository.Objects(), r.choice.Archive, string(r.opts.Run))
+		if err != nil {
+			return err
+		}
+		r.using.lease = l
 	}
-	if err := r.checkWriters(ctx); err != nil {
+	return r.readCondemned(ctx)
+}
+
+// readCondemned reads what the archive must not refer to, under the lease.
+func (r *run) readCondemned(ctx context.Context) error {
+	if r.using.condemned != nil {
+		return nil
+	}
+	condemned, err := lease.ReadCondemned(ctx, r.Repository.Objects())
+	if err != nil {
 		return err
 	}
-	r.using.lease, r.using.condemned, err = lease.Write(ctx, r.Repository.Objects(), r.choice.Archive,
-		string(r.opts.Run))
-	return err
+	r.using.condemned = condemned
+	return nil
 }
 
 // checkWriters refuses a second writer where the storage allows only one.
@@ -48,17 +63,20 @@ func (r *run) checkWriters(ctx context.Context) error {
 
 // resumeLease continues with the lease of the run's earlier processes. If it was broken, what they stored may be gone:
 // then the run can only end, if it has committed.
-func (r *run) resumeLease(ctx context.Context) (err error) {
-	if r.using.lease != nil {
-		return nil
-	}
-	r.using.lease, r.using.condemned, err = lease.Resume(ctx, r.Repository.Objects(), r.choice.Archive)
-	if failure.Is(err, failure.Conflict) {
-		if _, missing := r.Repository.Archive(ctx, r.choice.Archive); missing == nil {
-			return nil
+func (r *run) resumeLease(ctx context.Context) error {
+	if r.using.lease == nil {
+		l, err := lease.Resume(ctx, r.Repository.Objects(), r.choice.Archive)
+		if failure.Is(err, failure.Conflict) {
+			if _, missing := r.Repository.Archive(ctx, r.choice.Archive); missing == nil {
+				return nil
+			}
 		}
+		if err != nil {
+			return err
+		}
+		r.using.lease = l
 	}
-	return err
+	return r.readCondemned(ctx)
 }
 
 // keepLease renews the lease until stop is called. The context ends once it is found to be broken.

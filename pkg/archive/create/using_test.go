@@ -2,6 +2,7 @@ package create_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/lease"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
@@ -81,7 +83,8 @@ func TestRun_LeaseIsBrokenBeforeTheCommit_FailsClosed(t *testing.T) {
 	require.Empty(t, ids)
 }
 
-// What a prune condemned before the run's lease is stored again, although the base has it.
+// What a prune condemned before the run's lease is stored again, although the base has it, also if it could not be read
+// at first, when the run had its lease already.
 func TestRun_BaseIsCondemned_RefersToNoneOfIt(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -96,9 +99,18 @@ func TestRun_BaseIsCondemned_RefersToNoneOfIt(t *testing.T) {
 	require.NoError(t, lease.Condemn(t.Context(), l.objects, []lease.Object{
 		{Key: s[0].Pack.Name.Path()}, {Key: a.Stores[1].Volumes[0].Segments[0].Path()},
 	}))
-	again := l.archive(t, backup, "run-2")
-	require.Equal(t, volume.Stats{Read: 40, Packed: 40}, sum(again))
-	l.requireWhole(t, again.Archive)
+	for _, slowDown := range []bool{false, true} {
+		t.Run(fmt.Sprint(slowDown), func(t *testing.T) {
+			l.objects.slowDown.Store(slowDown)
+			o := l.options(backup, cluster.RunID(fmt.Sprint("run-2-", slowDown)))
+			o.Base = first.Archive
+			again, err := create.Run(t.Context(), l.deps(l.open(t)), o)
+			require.NoError(t, err)
+			require.False(t, l.objects.slowDown.Load())
+			require.Equal(t, volume.Stats{Read: 40, Packed: 40}, sum(again))
+			l.requireWhole(t, again.Archive)
+		})
+	}
 }
 
 // The base may be forgotten while a run is stopped: it is resumed without one.

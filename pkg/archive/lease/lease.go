@@ -37,25 +37,23 @@ type Lease struct {
 	version objstore.Version
 }
 
-// Write takes the lease of a writer that is going to commit this archive, and returns what it must not refer to. What
-// the writer reads of the repository afterwards, and this does not have, stays until the lease has ended. Its archives
-// are to be read after that, not before.
-func Write(ctx context.Context, store objstore.Store, archive, owner string) (*Lease, *Condemned, error) {
+// Write takes the lease of a writer that is going to commit this archive. The writer then reads what is condemned, and
+// after that the repository's archives: what it finds there, and is not condemned, stays until the lease has ended.
+func Write(ctx context.Context, store objstore.Store, archive, owner string) (*Lease, error) {
 	if _, err := format.ArchivePath(archive); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	state, _, err := readState(ctx, store)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	l := &Lease{store: store, key: format.LeasePrefix + archive}
 	l.record = newRecord(owner, state.Epoch)
 	l.record.Archive = archive
 	if err := l.create(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	condemned, err := ReadCondemned(ctx, store)
-	return l, condemned, err
+	return l, nil
 }
 
 // Read takes the lease of a reader: what archives refer to that it finds afterwards stays until the lease has ended.
@@ -73,18 +71,17 @@ func Read(ctx context.Context, store objstore.Store, owner string) (*Lease, erro
 	return l, l.create(ctx)
 }
 
-// Resume continues with the lease of a writer whose process ended. A Conflict means that it was broken: what its writer
-// stored may be gone, and it cannot commit.
-func Resume(ctx context.Context, store objstore.Store, archive string) (*Lease, *Condemned, error) {
+// Resume continues with the lease of a writer whose process ended; what is condemned is to be read as after Write. A
+// Conflict means that it was broken: what its writer stored may be gone, and it cannot commit.
+func Resume(ctx context.Context, store objstore.Store, archive string) (*Lease, error) {
 	l := &Lease{store: store, key: format.LeasePrefix + archive}
 	if err := l.read(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := l.Renew(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	condemned, err := ReadCondemned(ctx, store)
-	return l, condemned, err
+	return l, nil
 }
 
 func newRecord(owner string, epoch int64) Record {

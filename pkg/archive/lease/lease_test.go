@@ -43,9 +43,9 @@ func only(t *testing.T, store *objstoretest.Memory) lease.Other {
 func TestBreak_Writer_CannotCommit(t *testing.T) {
 	t.Parallel()
 	store := objstoretest.NewMemory(nil)
-	l, _, err := lease.Write(t.Context(), store, "a-1", "run")
+	l, err := lease.Write(t.Context(), store, "a-1", "run")
 	require.NoError(t, err)
-	_, _, err = lease.Write(t.Context(), store, "a-1", "another")
+	_, err = lease.Write(t.Context(), store, "a-1", "another")
 	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
 	other := only(t, store)
 	require.Equal(t, "run", other.Owner)
@@ -56,7 +56,7 @@ func TestBreak_Writer_CannotCommit(t *testing.T) {
 	_, err = store.Create(t.Context(), format.ArchivePrefix+"a-1", []byte("an archive"))
 	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
 	require.True(t, failure.Is(l.Renew(t.Context()), failure.Conflict))
-	_, _, err = lease.Resume(t.Context(), store, "a-1")
+	_, err = lease.Resume(t.Context(), store, "a-1")
 	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
 	require.NotEmpty(t, failure.HintOf(err))
 }
@@ -65,7 +65,7 @@ func TestBreak_Writer_CannotCommit(t *testing.T) {
 func TestBreak_CommittedWriter_KeepsTheArchive(t *testing.T) {
 	t.Parallel()
 	store := objstoretest.NewMemory(nil)
-	_, _, err := lease.Write(t.Context(), store, "a-1", "run")
+	_, err := lease.Write(t.Context(), store, "a-1", "run")
 	require.NoError(t, err)
 	_, err = store.Create(t.Context(), format.ArchivePrefix+"a-1", []byte("an archive"))
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestBreak_WriteMeetsAnother_IsAConflictAndTheLeaseStays(t *testing.T) {
 	t.Parallel()
 	plan := &fault.Plan{}
 	store := objstoretest.NewMemory(plan)
-	_, _, err := lease.Write(t.Context(), store, "a-1", "run")
+	_, err := lease.Write(t.Context(), store, "a-1", "run")
 	require.NoError(t, err)
 	require.NoError(t, plan.Add(fault.Rule{Point: "s3.PutObject", Code: "ConditionalRequestConflict"}))
 	other := only(t, store)
@@ -111,9 +111,9 @@ func TestBreak_RenewedMeanwhile_IsAConflict(t *testing.T) {
 func TestResume_TwoProcesses_BothRenew(t *testing.T) {
 	t.Parallel()
 	store := objstoretest.NewMemory(nil)
-	l, _, err := lease.Write(t.Context(), store, "a-1", "run")
+	l, err := lease.Write(t.Context(), store, "a-1", "run")
 	require.NoError(t, err)
-	again, _, err := lease.Resume(t.Context(), store, "a-1")
+	again, err := lease.Resume(t.Context(), store, "a-1")
 	require.NoError(t, err)
 	require.NoError(t, l.Renew(t.Context()))
 	require.NoError(t, again.Renew(t.Context()))
@@ -141,7 +141,9 @@ func TestCondemn_Leases_ByEpoch(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, lists, 1)
 
-	_, known, err := lease.Write(t.Context(), store, "a-1", "run")
+	_, err = lease.Write(t.Context(), store, "a-1", "run")
+	require.NoError(t, err)
+	known, err := lease.ReadCondemned(t.Context(), store)
 	require.NoError(t, err)
 	require.True(t, known.Has(pack))
 	require.True(t, known.Has(segment))

@@ -83,13 +83,16 @@ func (w *world) start(client func(ctx context.Context, r *repository.Repository)
 // write is a process of a run that makes an archive: by the same rules, and by the same calls, as archive/create.
 func (w *world) write(j *job, pick int) func(context.Context, *repository.Repository) error {
 	return func(ctx context.Context, r *repository.Repository) error {
-		var condemned *lease.Condemned
 		var err error
 		if w.beginning(j) {
-			_, condemned, err = lease.Write(ctx, r.Objects(), j.id, "writer")
+			_, err = lease.Write(ctx, r.Objects(), j.id, "writer")
 		} else {
-			_, condemned, err = lease.Resume(ctx, r.Objects(), j.id)
+			_, err = lease.Resume(ctx, r.Objects(), j.id)
 		}
+		if err != nil {
+			return err
+		}
+		condemned, err := lease.ReadCondemned(ctx, r.Objects())
 		if err != nil {
 			return err
 		}
@@ -373,7 +376,7 @@ func (w *world) begin() error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := lease.Write(ctx, w.store, "older", "writer"); err != nil {
+	if _, err := lease.Write(ctx, w.store, "older", "writer"); err != nil {
 		return err
 	}
 	if err := prune.Forget(ctx, w.repo, "archive-0"); err != nil {

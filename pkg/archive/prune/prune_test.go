@@ -127,7 +127,7 @@ func TestRun_ForgottenArchive_IsDeleted(t *testing.T) {
 func TestRun_WriterCommitsMeanwhile_DeletesNothing(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	_, _, err := lease.Write(t.Context(), l.Memory, "a", "run")
+	_, err := lease.Write(t.Context(), l.Memory, "a", "run")
 	require.NoError(t, err)
 	place, err := pack(t.Context(), l.repo, "a")
 	require.NoError(t, err)
@@ -253,10 +253,10 @@ func TestRun_KilledAfterCondemning_IsContinued(t *testing.T) {
 func TestRun_DeadLeases_AreEnded(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	_, _, err := lease.Write(t.Context(), l.Memory, "a", "left over")
+	_, err := lease.Write(t.Context(), l.Memory, "a", "left over")
 	require.NoError(t, err)
 	l.put(t, "a", 1)
-	_, _, err = lease.Write(t.Context(), l.Memory, "b", "dead")
+	_, err = lease.Write(t.Context(), l.Memory, "b", "dead")
 	require.NoError(t, err)
 	_, err = prune.Run(t.Context(), l.repo, now())
 	require.NoError(t, err)
@@ -276,7 +276,7 @@ func TestRun_DeadLeases_AreEnded(t *testing.T) {
 func TestRun_YoungerThanAWriter_IsLeftOut(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	_, _, err := lease.Write(t.Context(), l.Memory, "a", "run")
+	_, err := lease.Write(t.Context(), l.Memory, "a", "run")
 	require.NoError(t, err)
 	l.put(t, "old", 1)
 	l.forget(t, "old")
