@@ -312,6 +312,7 @@ func TestProve_AnotherRunWasKilled_ItsProbesAreLeftAndRemovable(t *testing.T) {
 	require.Equal(t, corev1.RestartPolicyNever, pod.Spec.RestartPolicy)
 	require.NotNil(t, pod.Spec.ActiveDeadlineSeconds)
 	require.LessOrEqual(t, *pod.Spec.ActiveDeadlineSeconds, int64(3600))
+	require.GreaterOrEqual(t, *pod.Spec.ActiveDeadlineSeconds, int64(600), "a proof must not lose it")
 	require.NoError(t, l.cages.RemoveProbes(within(t), run, "default"))
 	require.Equal(t, 1, l.pods(t), "it is another run's")
 	require.NoError(t, l.cages.RemoveProbes(within(t), dead, "default"))
@@ -336,4 +337,21 @@ func TestPods_Remove_ThoseOfTheRunAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list.Items, 2)
 	require.False(t, slices.ContainsFunc(list.Items, func(p corev1.Pod) bool { return p.Annotations["tisnap.io/run"] == string(run) }))
+}
+
+// A pod that was replaced between the question and the call stays: its UID is in the call.
+func TestPods_RemoveReplacedMeanwhile_Stays(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.kubelet(t, l.enforced, same)
+	_, err := l.probes().Listen(within(t), "default", "listen")
+	require.NoError(t, err)
+	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.delete.pods", Position: fault.Slow, Do: func() {
+		pod := l.server.List("pods", "default")[0]
+		assert.NoError(t, l.server.Remove(pod))
+		pod.SetUID("")
+		assert.NoError(t, l.server.Put(pod))
+	}}))
+	require.Error(t, l.cages.RemoveProbes(within(t), run, "default"), "the next call looks again")
+	require.Equal(t, 1, l.pods(t))
 }
