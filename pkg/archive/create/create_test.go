@@ -114,10 +114,7 @@ func TestRun_Stopped_ResumesWithWhatIsStored(t *testing.T) {
 			l.write(t, 0, span(0, 40)...)
 			l.write(t, 1, span(500, total-40)...)
 			backup := l.backup(t)
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			result, err := create.Run(ctx, l.deps(stopAfter(l.open(t), reads, stop)), l.options(backup, "run-1"))
-			require.Error(t, err)
+			result := l.stopped(t, reads, l.options(backup, "run-1"))
 			require.False(t, result.Committed)
 			stored := len(l.packs(t)) * perPack
 
@@ -144,10 +141,7 @@ func TestRun_PackWasNotStored_ItsBlocksAreReadAgain(t *testing.T) {
 	l.write(t, 1, span(500, 20)...)
 	backup := l.backup(t)
 	l.objects.stallOnce.Store(true)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	_, err := create.Run(ctx, l.deps(stopAfter(l.open(t), 59, stop)), l.options(backup, "run-1"))
-	require.Error(t, err)
+	l.stopped(t, 59, l.options(backup, "run-1"))
 	stored := len(l.packs(t))
 	require.GreaterOrEqual(t, stored, 4, "all of the first volume's packs but one")
 	direct := l.open(t)

@@ -234,6 +234,16 @@ func sum(r *create.Result) (stats volume.Stats) {
 	return stats
 }
 
+// stopped runs with the options in a process that ends when so many blocks are read.
+func (l *lab) stopped(t *testing.T, reads int, o create.Options) *create.Result {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	result, err := create.Run(ctx, l.deps(stopAfter(l.open(t), reads, stop)), o)
+	require.Error(t, err)
+	return result
+}
+
 // stopping ends a context with the read of block number after.
 type stopping struct {
 	*ebsdirect.Client

@@ -1,7 +1,6 @@
 package create_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -30,10 +29,7 @@ func TestRun_Stopped_KeepsItsLease(t *testing.T) {
 	l := newLab(t)
 	l.write(t, 0, span(0, 40)...)
 	backup := l.backup(t)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	stopped, err := create.Run(ctx, l.deps(stopAfter(l.open(t), 20, stop)), l.options(backup, "run-1"))
-	require.Error(t, err)
+	stopped := l.stopped(t, 20, l.options(backup, "run-1"))
 	require.Len(t, l.leases(t), 1)
 	require.Equal(t, stopped.Archive, l.leases(t)[0].Archive)
 	l.archive(t, backup, "run-1")
@@ -46,14 +42,11 @@ func TestRun_LeaseIsBroken_FailsClosed(t *testing.T) {
 	l := newLab(t)
 	l.write(t, 0, span(0, 40)...)
 	backup := l.backup(t)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	_, err := create.Run(ctx, l.deps(stopAfter(l.open(t), 20, stop)), l.options(backup, "run-1"))
-	require.Error(t, err)
+	l.stopped(t, 20, l.options(backup, "run-1"))
 	broken := l.leases(t)[0]
 	require.NoError(t, broken.Break(t.Context(), l.objects))
 	blocks := l.open(t)
-	_, err = create.Run(t.Context(), l.deps(blocks), l.options(backup, "run-1"))
+	_, err := create.Run(t.Context(), l.deps(blocks), l.options(backup, "run-1"))
 	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
 	require.NotEmpty(t, failure.HintOf(err))
 	require.Zero(t, blocks.Stats().Reads, "it ends at once")
@@ -121,10 +114,7 @@ func TestRun_BaseIsForgottenMeanwhile_ReadsAll(t *testing.T) {
 	first := l.archive(t, l.backup(t), "run-1")
 	l.write(t, 0, span(0, 10)...)
 	backup := l.backup(t)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	_, err := create.Run(ctx, l.deps(stopAfter(l.open(t), 3, stop)), l.options(backup, "run-2"))
-	require.Error(t, err)
+	l.stopped(t, 3, l.options(backup, "run-2"))
 	_, version, err := l.objects.Get(t.Context(), format.ArchivePrefix+first.Archive)
 	require.NoError(t, err)
 	_, err = l.objects.Replace(t.Context(), format.ArchivePrefix+first.Archive, []byte(format.Tombstone), version)
