@@ -103,6 +103,10 @@ test-failures: ## run a test for each failure that users have reported, on the t
 test-manifests: ## hold the kustomize folders and the Helm chart against Kubernetes' types and against each other
 	cd tests/manifests && $(filter-out -vet=off,$(TEST)) ./... # "make vet" is not of this module
 
+.PHONY: controlplane
+controlplane: # a part of test-kube and e2e
+	@GO=$(GO) hack/controlplane/build.sh
+
 .PHONY: test-kube
 test-kube: ## run the tests of Kubernetes on a real control plane; the first run builds it, which takes minutes
 	@mkdir -p .tools/kube

@@ -16,6 +16,14 @@ run() { # run LIMIT COMMAND...
   printf '<== %s: %d s\n' "${*:2}" "$((SECONDS - started))"
 }
 
+# beside COMMAND... runs it in a group of processes of its own, at the lowest priority; it is ended with the script. Its
+# failure fails nothing: the part that needs what it makes makes it again, and fails by itself.
+group=
+beside() {
+  setsid nice -n 19 "$@" >/dev/null </dev/null &
+  group=$!
+}
+
 # table prints the seconds of each part and its share of all, and how it ended.
 table() {
   local status=$? part
@@ -30,4 +38,12 @@ table() {
     printf '\nFAILED: %s\n' "$current" >&2
   fi
 }
-trap table EXIT
+
+end() {
+  table # first: it reads the status
+  if [ -n "$group" ]; then
+    kill -- "-$group" 2>/dev/null || true # it may have ended by itself
+    wait "$group" || true
+  fi
+}
+trap end EXIT
