@@ -45,6 +45,12 @@ func (s *Store) Peers() []PeerState {
 	return list
 }
 
+// Blocks reports whether the store has given up the store with this id (Options.BlockUnknownStores).
+func (s *Store) Blocks(id uint64) bool {
+	_, blocked := s.blocked.Load(id)
+	return blocked
+}
+
 // AwaitLeaders waits until the regions led and served by the stores tile the key space.
 func AwaitLeaders(ctx context.Context, stores ...*Store) error {
 	pause := 2 * time.Millisecond

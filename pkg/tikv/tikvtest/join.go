@@ -171,9 +171,13 @@ func (s *Store) startTime() time.Time {
 }
 
 func (s *Store) putStore(ctx context.Context) error {
+	if err := s.strikeAt(ctx, "PutStore").before(); err != nil {
+		return fmt.Errorf("put store: %w", err)
+	}
 	resp, err := s.pd.PutStore(ctx, &pdpb.PutStoreRequest{Header: s.header(), Store: s.meta()})
 	if err := pdError(resp.GetHeader(), err); err != nil {
 		return fmt.Errorf("put store: %w", err)
 	}
+	s.net.join(s)
 	return nil
 }

@@ -13,7 +13,7 @@ type Network struct {
 	mu     sync.RWMutex
 	stores map[storeKey]*Store
 	links  map[[2]uint64]linkState
-	joined map[storeKey]bool // ever: PD keeps what it knows of a store that is down
+	joined map[storeKey]bool // PD knows them, also while they are down
 }
 
 type storeKey struct{ cluster, store uint64 }
@@ -48,8 +48,14 @@ func link(a, b uint64) [2]uint64 { return [2]uint64{min(a, b), max(a, b)} }
 func (n *Network) attach(s *Store) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	key := storeKey{s.clusterID, s.id}
-	n.stores[key], n.joined[key] = s, true
+	n.stores[storeKey{s.clusterID, s.id}] = s
+}
+
+// join notes that PD knows the store.
+func (n *Network) join(s *Store) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.joined[storeKey{s.clusterID, s.id}] = true
 }
 
 func (n *Network) detach(s *Store) {
