@@ -32,4 +32,4 @@ await "http://127.0.0.1:$port/_localstack/health" 120
 curl -fsS -o "$RUN/answer" --noproxy '*' --max-time 30 -X PUT \
   --aws-sigv4 "aws:amz:$AWS_REGION:s3" --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" "http://127.0.0.1:$port/tisnap"
 s3_suite "http://127.0.0.1:$port" tisnap 'lifecycle rules without a filter'
-ec2_suite "http://127.0.0.1:$port" 'client token,excluded volumes,escaped wildcards in filters,limits in the answer of a dry run,service quotas of EBS,fast snapshot restore,volume status,snapshot locks,initialization rate'
+ec2_suite "http://127.0.0.1:$port" 'client token,excluded volumes,escaped wildcards in filters,limits in the answer of a dry run,service quotas of EBS,fast snapshot restore,volume status,snapshot locks,initialization rate,snapshots shared between accounts,archive tier,refusals of archived snapshots'

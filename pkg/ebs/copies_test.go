@@ -16,12 +16,18 @@ import (
 
 const guestAccount = "222222222222"
 
-// away is the account of newAccount and one in another account and region, which it shares with or copies from.
+// newPair is the account of newAccount and one in another account and region, which it shares with or copies from.
 func newPair(t *testing.T, change ...func(*ebstest.Config)) (home, away *account) {
+	t.Helper()
+	both := newWorld(t, []ebstest.Config{{Region: "us-west-2"}, {Region: "eu-west-1", Account: guestAccount}}, change...)
+	return both[0], both[1]
+}
+
+func newWorld(t *testing.T, places []ebstest.Config, change ...func(*ebstest.Config)) []*account {
 	t.Helper()
 	clock := timescale.New(speed)
 	var configs []ebstest.Config
-	for _, at := range []ebstest.Config{{Region: "us-west-2"}, {Region: "eu-west-1", Account: guestAccount}} {
+	for _, at := range places {
 		at.Clock, at.Faults, at.Rules, at.Seed = clock, &fault.Plan{}, ebstest.QuickRules(), 1
 		for _, c := range change {
 			c(&at)
@@ -39,7 +45,7 @@ func newPair(t *testing.T, change ...func(*ebstest.Config)) (home, away *account
 		accounts = append(accounts, &account{Client: client, server: server, faults: configs[n].Faults})
 		t.Cleanup(func() { require.Empty(t, configs[n].Faults.Unreached(), "faults that never struck") })
 	}
-	return accounts[0], accounts[1]
+	return accounts
 }
 
 func copyRequest(from ebs.Snapshot) ebs.CopyRequest {

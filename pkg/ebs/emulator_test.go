@@ -28,13 +28,24 @@ func TestClient_Emulator_KeepsContract(t *testing.T) {
 	}
 	lacks := lacking(t, os.Getenv("TISNAP_TEST_EC2_LACKS"))
 	suite.Run(t, func(t *testing.T) suite.Subject {
-		client, err := ebs.Open(t.Context(), ebs.Config{Region: "us-west-2", Endpoint: url})
-		require.NoError(t, err)
-		t.Cleanup(client.Close)
-		return suite.Subject{
-			Client: client, Zone: zone, Patience: 20 * time.Second, Run: time.Now().Format(time.RFC3339Nano),
-			Lacks: lacks, Instance: emulatedInstances(t, url),
+		var clients []*ebs.Client
+		for _, c := range []ebs.Config{
+			{Region: "us-west-2"}, {Region: "eu-west-1"},
+			{Region: "eu-west-1", RoleARN: "arn:aws:iam::" + guestAccount + ":role/guest"},
+		} {
+			c.Endpoint = url
+			client, err := ebs.Open(t.Context(), c)
+			require.NoError(t, err)
+			t.Cleanup(client.Close)
+			clients = append(clients, client)
 		}
+		api := newAPI(t, url)
+		s := suite.Subject{
+			Client: clients[0], Away: clients[1], Guest: clients[2], Zone: zone, Patience: 20 * time.Second,
+			Run: time.Now().Format(time.RFC3339Nano), Lacks: lacks, Instance: emulatedInstances(api),
+		}
+		s.Archive, s.Unarchive = tiers(api)
+		return s
 	})
 }
 
@@ -50,8 +61,8 @@ func lacking(t *testing.T, names string) []suite.Trait {
 	return traits
 }
 
-// emulatedInstances starts instances by the API, for there is no other way in.
-func emulatedInstances(t *testing.T, url string) func(*testing.T, int) (cluster.InstanceID, []cluster.VolumeID) {
+// newAPI is Amazon's own client, for what this package does not call.
+func newAPI(t *testing.T, url string) *ec2.Client {
 	t.Helper()
 	cfg, err := config.LoadDefaultConfig(t.Context(), config.WithRegion("us-west-2"))
 	require.NoError(t, err)
@@ -59,7 +70,30 @@ func emulatedInstances(t *testing.T, url string) func(*testing.T, int) (cluster.
 	t.Cleanup(transport.CloseIdleConnections)
 	cfg.HTTPClient = &http.Client{Transport: transport}
 	cfg.BaseEndpoint = aws.String(url)
-	api := ec2.NewFromConfig(cfg)
+	return ec2.NewFromConfig(cfg)
+}
+
+// tiers move a snapshot to the archive tier and back.
+func tiers(api *ec2.Client) (archive, unarchive func(*testing.T, cluster.SnapshotID)) {
+	archive = func(t *testing.T, id cluster.SnapshotID) {
+		t.Helper()
+		_, err := api.ModifySnapshotTier(t.Context(), &ec2.ModifySnapshotTierInput{
+			SnapshotId: aws.String(string(id)), StorageTier: types.TargetStorageTierArchive,
+		})
+		require.NoError(t, err)
+	}
+	unarchive = func(t *testing.T, id cluster.SnapshotID) {
+		t.Helper()
+		_, err := api.RestoreSnapshotTier(t.Context(), &ec2.RestoreSnapshotTierInput{
+			SnapshotId: aws.String(string(id)), PermanentRestore: aws.Bool(true),
+		})
+		require.NoError(t, err)
+	}
+	return archive, unarchive
+}
+
+// emulatedInstances starts instances by the API, for there is no other way in.
+func emulatedInstances(api *ec2.Client) func(*testing.T, int) (cluster.InstanceID, []cluster.VolumeID) {
 	return func(t *testing.T, volumes int) (cluster.InstanceID, []cluster.VolumeID) {
 		t.Helper()
 		run, err := api.RunInstances(t.Context(), &ec2.RunInstancesInput{

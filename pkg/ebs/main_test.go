@@ -77,7 +77,15 @@ func eventually(t *testing.T, what string, check func() bool) {
 func TestClient_StandIn_KeepsContract(t *testing.T) {
 	t.Parallel()
 	suite.Run(t, func(t *testing.T) suite.Subject {
-		a := newAccount(t)
-		return suite.Subject{Client: a.Client, Zone: zone, Instance: a.instance, Patience: 20 * time.Second}
+		all := newWorld(t, []ebstest.Config{
+			{Region: "us-west-2"}, {Region: "eu-west-1"}, {Region: "eu-west-1", Account: guestAccount},
+		}, func(c *ebstest.Config) { c.Rules.Tiers.Archival, c.Rules.Tiers.Restore = 5*time.Second, 5*time.Second })
+		a := all[0]
+		s := suite.Subject{
+			Client: a.Client, Away: all[1].Client, Guest: all[2].Client, Zone: zone, Instance: a.instance,
+			Patience: 20 * time.Second,
+		}
+		s.Archive, s.Unarchive = tiers(newAPI(t, a.server.URL()))
+		return s
 	})
 }

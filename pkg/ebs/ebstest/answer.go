@@ -33,6 +33,7 @@ type snapshotXML struct {
 	KMSKey      string   `xml:"kmsKeyId,omitempty"`
 	FullBytes   int64    `xml:"fullSnapshotSizeInBytes"`
 	Tier        string   `xml:"storageTier"`
+	Expires     string   `xml:"restoreExpiryTime,omitempty"`
 	Outpost     string   `xml:"outpostArn,omitempty"`
 	Transfer    string   `xml:"transferType,omitempty"`
 	Minutes     int64    `xml:"completionDurationMinutes,omitempty"`
@@ -200,20 +201,14 @@ func tagsXML(tags map[string]string) []tagXML {
 	return out
 }
 
-func (p *snapshot) tier() string {
-	if p.archived {
-		return "archive"
-	}
-	return "standard"
-}
-
 func (s *Server) snapshotXML(p *snapshot) snapshotXML {
-	v := p.view(s.now())
+	now := s.now()
+	v := p.view(now)
 	out := snapshotXML{
 		ID: string(v.ID), Volume: string(v.Volume), Status: string(v.State), Message: v.Message,
 		Started: s.started(p), Completed: stamp(v.CompletedAt), Progress: fmt.Sprintf("%d%%", v.Progress),
 		Owner: p.owner.cfg.Account, Size: v.SizeGiB, Description: p.description,
-		Encrypted: v.Encrypted, KMSKey: v.KMSKey, FullBytes: v.FullBytes, Tier: p.tier(), Outpost: p.outpost, Tags: tagsXML(s.shownTags(p)),
+		Encrypted: v.Encrypted, KMSKey: v.KMSKey, FullBytes: v.FullBytes, Tier: p.tier(now), Expires: p.expiry(now), Outpost: p.outpost, Tags: tagsXML(s.shownTags(p)),
 	}
 	if c := p.copying; c != nil {
 		out.Transfer, out.Minutes = "standard", c.minutes

@@ -40,6 +40,7 @@ const (
 	FullFirst   = "no copy of the volume is here yet"
 	FullDeleted = "the most recent copy of the volume was deleted"
 	FullKey     = "the copies of the volume have different keys"
+	FullArchive = "the most recent copy of the volume is in the archive tier"
 )
 
 // lineage names what a snapshot's copies are incremental to each other by: its volume. Copies of a copy are a lineage
@@ -139,6 +140,8 @@ func (s *Server) toMove(p *snapshot, at time.Time) (bytes int64, full string) {
 		return p.fullBytes, FullFirst
 	case last.deleted:
 		return p.fullBytes, FullDeleted
+	case last.tier(at) == tierArchive:
+		return p.fullBytes, FullArchive
 	case p.image == nil || last.image == nil: // snapshots without data, of AddForeignSnapshots
 		return 0, ""
 	}

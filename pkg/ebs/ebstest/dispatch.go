@@ -35,6 +35,8 @@ var actions = map[string]action{
 	"LockSnapshot":    {mutating: true, target: "SnapshotId", run: (*Server).lockSnapshot},
 	"UnlockSnapshot":  {mutating: true, target: "SnapshotId", run: (*Server).unlockSnapshot},
 
+	"ModifySnapshotTier":          {mutating: true, target: "SnapshotId", run: (*Server).modifySnapshotTier},
+	"RestoreSnapshotTier":         {mutating: true, target: "SnapshotId", run: (*Server).restoreSnapshotTier},
 	"ModifySnapshotAttribute":     {mutating: true, target: "SnapshotId", run: (*Server).modifySnapshotAttribute},
 	"EnableFastSnapshotRestores":  {mutating: true, target: "SourceSnapshotId.1", run: (*Server).enableFastRestores},
 	"DisableFastSnapshotRestores": {mutating: true, target: "SourceSnapshotId.1", run: (*Server).disableFastRestores},
@@ -51,6 +53,7 @@ var actions = map[string]action{
 	"GetCallerIdentity":         {run: (*Server).callerIdentity},
 	"AssumeRole":                {run: (*Server).assumeRole},
 
+	"DescribeSnapshotTierStatus":   {run: (*Server).describeSnapshotTierStatus},
 	"DescribeSnapshotAttribute":    {run: (*Server).describeSnapshotAttribute},
 	"DescribeVolumesModifications": {run: (*Server).describeModifications},
 	"DescribeFastSnapshotRestores": {run: (*Server).describeFastRestores},

@@ -159,6 +159,9 @@ func (s *Server) enableFastRestores(req request) (any, error) {
 		if state := p.state(now); state != ebs.SnapshotCompleted {
 			return nil, refusal("InvalidSnapshot.InvalidState", "Snapshot '%s' is '%s'.", p.id, state)
 		}
+		if s.usable(p) != nil {
+			return nil, refusal("InvalidSnapshot.InvalidState", "Snapshot '%s' is in the archive tier.", p.id)
+		}
 		if enabled := s.fastSnapshots(); !enabled[p.id] && len(enabled) >= s.rules.FastRestore.Snapshots {
 			return nil, refusal("FastSnapshotRestoreLimitExceeded", "You have exceeded your maximum of %d snapshots with fast snapshot restore in this region.", s.rules.FastRestore.Snapshots)
 		}

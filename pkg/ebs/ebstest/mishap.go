@@ -27,9 +27,12 @@ func (s *Server) PutSnapshotOnOutpost(id cluster.SnapshotID, arn string) error {
 	return s.mishap(id, func(p *snapshot) { p.outpost = arn })
 }
 
-// ArchiveSnapshot moves a completed snapshot to the archive tier, at once, from which no volume can be made.
+// ArchiveSnapshot moves a completed snapshot to the archive tier, at once.
 func (s *Server) ArchiveSnapshot(id cluster.SnapshotID) error {
-	return s.mishap(id, func(p *snapshot) { p.archived = true })
+	return s.mishap(id, func(p *snapshot) {
+		p.tiering = &tiering{operation: archival, startedAt: s.now(), endsAt: s.now()}
+		s.archived(p)
+	})
 }
 
 func (s *Server) mishap(id cluster.SnapshotID, strike func(*snapshot)) error {

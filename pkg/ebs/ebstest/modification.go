@@ -42,6 +42,7 @@ func (s *Server) settle() {
 	now := s.now()
 	for _, each := range s.world.servers {
 		each.settleVolumes(now)
+		each.settleTiers(now)
 		each.settleCopies(now)
 	}
 }

@@ -56,6 +56,14 @@ type Rules struct {
 	Modification   ModificationRules
 
 	Copies CopyRules
+	Tiers  TierRules
+}
+
+// TierRules are those of the archive tier.
+type TierRules struct {
+	Archivals, Restores int // at one time
+	PerVolume           int // archived snapshots
+	Archival, Restore   time.Duration
 }
 
 // CopyRules are those of CopySnapshot. Rates are in bytes per second.
@@ -121,6 +129,8 @@ func limits() Rules {
 		Initialization:    InitializationRules{LeastMiB: 100, MostMiB: 300, SumMiB: 5000},
 		Modification:      ModificationRules{Most: 4, Within: 24 * time.Hour},
 		Copies:            CopyRules{InProgress: 20, MostRate: 500 << 20, PairRate: 2000 << 20},
+		// A restore takes up to 72 hours; how long an archival takes is a guess.
+		Tiers: TierRules{Archivals: 5, Restores: 5, PerVolume: 25, Archival: 24 * time.Hour, Restore: 72 * time.Hour},
 	}
 }
 

@@ -43,6 +43,7 @@ type Server struct {
 	modifying []*modification // whose parameters do not hold yet
 	copies    []*snapshot     // by CopySnapshot that are pending, by age
 	copied    []Copy
+	archiving []*snapshot // whose archival has not ended
 	// permitted are all actions that are allowed, as patterns of IAM; nil allows all that are not denied.
 	permitted  []string
 	vanishNext int // volumes that are accepted and then disappear

@@ -41,7 +41,7 @@ func (s *Server) sourceOf(region string, id cluster.SnapshotID) (*snapshot, erro
 	if state := p.state(s.now()); state != ebs.SnapshotCompleted {
 		return nil, refusal("IncorrectState", "Snapshot is in invalid state - %s", state)
 	}
-	return p, nil
+	return p, s.usable(p)
 }
 
 // modifySnapshotAttribute shares a snapshot with other accounts, or ends that.
@@ -69,6 +69,9 @@ func (s *Server) modifySnapshotAttribute(req request) (any, error) {
 		return nil, refusal("InvalidParameterValue", "More than %d modifications in one request.", sharesInCall)
 	case len(add) > 0 && p.encrypted && (p.kmsKey == s.ownKey() || p.kmsKey == defaultAlias):
 		return nil, refusal("OperationNotPermitted", "Encrypted snapshots with EBS default key cannot be shared")
+	}
+	if err := s.usable(p); err != nil && len(add) > 0 {
+		return nil, err
 	}
 	for _, account := range all {
 		if len(account) != 12 {

@@ -27,7 +27,6 @@ type snapshot struct {
 	encrypted   bool
 	kmsKey      string
 	outpost     string // its ARN
-	archived    bool   // in the archive tier
 	description string
 	tags        map[string]string
 	set         *set
@@ -41,6 +40,7 @@ type snapshot struct {
 	idleAt     time.Time       // when an unsealed one turns to error
 	lock       *lock
 	fast       map[cluster.Zone]*fastRestore
+	tiering    *tiering          // nil if it was never archived
 	forced     ebs.SnapshotState // that EC2 reports, whatever is true; "" is the true one
 	frozenAt   time.Time         // of its progress, zero unless it makes none
 }
@@ -87,6 +87,7 @@ func (p *snapshot) view(now time.Time) ebs.Snapshot {
 		ID: p.id, Volume: p.volume, State: p.state(now), Message: p.set.message,
 		Progress: p.progress(now), StartedAt: p.startedAt, SizeGiB: p.spec.SizeGiB,
 		FullBytes: p.fullBytes, Encrypted: p.encrypted, KMSKey: p.kmsKey, Owner: p.owner.cfg.Account, Tags: maps.Clone(p.tags),
+		Archived: p.tier(now) == tierArchive,
 	}
 	if out.State == ebs.SnapshotCompleted {
 		out.CompletedAt = p.completeAt

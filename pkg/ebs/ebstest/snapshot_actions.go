@@ -147,6 +147,8 @@ func (s *Server) describeSnapshots(req request) (any, error) {
 				return p.description, true
 			case "encrypted":
 				return fmt.Sprint(p.encrypted), true
+			case "storage-tier":
+				return p.tier(now), true
 			}
 			return "", false
 		},

@@ -26,6 +26,7 @@ type Client interface {
 	ebs.Copies
 	ebs.Sharing
 	ebs.Locker
+	AccountID(ctx context.Context) (string, error)
 }
 
 // Subject is a client with an account that is the test's own.
@@ -36,6 +37,10 @@ type Subject struct {
 	Run string
 	// Instance starts an instance with a boot volume and so many empty 10 GiB data volumes.
 	Instance func(t *testing.T, volumes int) (cluster.InstanceID, []cluster.VolumeID)
+	// Away is the account in another region, and Guest another account there.
+	Away, Guest Client
+	// Archive asks EC2 to move a completed snapshot to the archive tier, and Unarchive to bring it back for good.
+	Archive, Unarchive func(t *testing.T, id cluster.SnapshotID)
 	// Lacks names what the server is known not to do as EC2 does; tests of these are skipped.
 	Lacks []Trait
 	// Patience bounds each wait.
@@ -56,13 +61,16 @@ const (
 	TraitStatus      Trait = "volume status"
 	TraitLocks       Trait = "snapshot locks"
 	TraitRate        Trait = "initialization rate"
+	TraitAccounts    Trait = "snapshots shared between accounts"
+	TraitTiers       Trait = "archive tier"
+	TraitArchived    Trait = "refusals of archived snapshots"
 )
 
 // Traits lists them all.
 func Traits() []Trait {
 	return []Trait{
 		TraitClientToken, TraitExclusion, TraitEscapes, TraitLimits, TraitQuotas,
-		TraitFastRestore, TraitStatus, TraitLocks, TraitRate,
+		TraitFastRestore, TraitStatus, TraitLocks, TraitRate, TraitAccounts, TraitTiers, TraitArchived,
 	}
 }
 
@@ -132,6 +140,10 @@ func Run(t *testing.T, create func(t *testing.T) Subject) {
 		"Copy_WithKey_EncryptedByIt":             copyEncrypted,
 		"Copy_UnknownSnapshot_NotFound":          copyNowhere,
 		"Copy_Probed_NothingMade":                copyProbed,
+		"Copy_ToAnotherRegion_ThereAlone":        copyAway,
+		"Copy_OfAnotherAccount_IfShared":         copyShared,
+		"Tier_ThereAndBack_Described":            tierThereAndBack,
+		"Tier_Archived_NeitherUsedNorShared":     tierArchived,
 		"Share_OnAndOff_Described":               shareOnAndOff,
 		"Share_UnknownSnapshot_NotFound":         shareNowhere,
 		"Lock_OnAndOff_KeepsTheSnapshot":         lockOnAndOff,
