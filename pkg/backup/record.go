@@ -72,7 +72,10 @@ func (w *recorder) logBackups(ctx context.Context, s *phase.Scope) (found []mani
 	}
 	for _, t := range tasks {
 		if t.Kind == pd.TaskLogBackup {
-			found = append(found, manifest.LogBackup{Name: t.Name, StartTS: t.StartTS, Paused: !t.Running()})
+			found = append(found, manifest.LogBackup{
+				Name: t.Name, StartTS: t.StartTS, Paused: !t.Running(), Checkpoint: t.Checkpoint, Error: t.Error,
+				Storage: t.Storage,
+			})
 		}
 	}
 	return found

@@ -3,7 +3,9 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
@@ -11,16 +13,29 @@ import (
 func logBackupsText(m *manifest.Manifest) string {
 	parts := make([]string, len(m.LogBackups))
 	for i, l := range m.LogBackups {
-		switch {
-		case l.Covers(m.BackupTS):
-			parts[i] = oneLine(l.Name) + " covers the backup ts"
-		case l.Paused:
-			parts[i] = oneLine(l.Name) + " was paused"
-		default:
-			parts[i] = oneLine(l.Name) + " started later, or its start is unknown"
-		}
+		parts[i] = oneLine(l.Name) + " " + logBackupText(l, m.BackupTS)
 	}
 	return strings.Join(parts, "; ")
+}
+
+func logBackupText(l manifest.LogBackup, ts cluster.TS) string {
+	covers, behind := l.Covers(ts)
+	late := behind.Round(time.Second)
+	switch {
+	case covers && behind == 0:
+		return "covers the backup ts"
+	case covers:
+		return fmt.Sprintf("covers the backup ts once its log, %s behind it, has caught up", late)
+	case l.Error != "":
+		return "had failed: " + oneLine(l.Error)
+	case l.Paused:
+		return "was paused"
+	case behind > 0:
+		return fmt.Sprintf("was %s behind the backup ts", late)
+	case l.StartTS != 0 && l.StartTS <= ts:
+		return "ran; how far its log was is unknown"
+	}
+	return "started later, or its start is unknown"
 }
 
 // newLogChain is how to begin log backups again on a restored cluster; empty if the source had none.

@@ -3,20 +3,30 @@ package cli
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/restore"
 )
 
 func TestLogBackups_OfTheSource_AreShown(t *testing.T) {
 	t.Parallel()
-	m := &manifest.Manifest{ID: "b", BackupTS: 10, LogBackups: []manifest.LogBackup{
-		{Name: "pitr", StartTS: 9}, {Name: "idle", StartTS: 9, Paused: true}, {Name: "late", StartTS: 11},
+	at := time.UnixMilli(1_700_000_000_000)
+	ts := func(ago time.Duration) cluster.TS { return cluster.MakeTS(at.Add(-ago), 0) }
+	m := &manifest.Manifest{ID: "b", BackupTS: ts(0), LogBackups: []manifest.LogBackup{
+		{Name: "pitr", StartTS: ts(time.Hour), Checkpoint: ts(0)},
+		{Name: "usual", StartTS: ts(time.Hour), Checkpoint: ts(3 * time.Minute)},
+		{Name: "stuck", StartTS: ts(3 * time.Hour), Checkpoint: ts(2 * time.Hour)},
+		{Name: "idle", StartTS: ts(time.Hour), Checkpoint: ts(0), Paused: true},
+		{Name: "full", StartTS: ts(time.Hour), Checkpoint: ts(0), Paused: true, Error: "Raft: no space"},
+		{Name: "late", StartTS: ts(-time.Hour), Checkpoint: ts(-time.Hour)}, {Name: "old", StartTS: ts(time.Hour)},
 	}}
-	require.Equal(t, "pitr covers the backup ts; idle was paused; late started later, or its start is unknown",
-		logBackupsText(m))
+	require.Equal(t, "pitr covers the backup ts; usual covers the backup ts once its log, 3m0s behind it, has caught up; "+
+		"stuck was 2h0m0s behind the backup ts; idle was paused; full had failed: Raft: no space; "+
+		"late started later, or its start is unknown; old ran; how far its log was is unknown", logBackupsText(m))
 	shown := func(r *restore.Result, print func(*restore.Result) document) string {
 		var out bytes.Buffer
 		r.Journalled = true
@@ -28,7 +38,7 @@ func TestLogBackups_OfTheSource_AreShown(t *testing.T) {
 		"resolve": func(r *restore.Result) document { return resolveResult(t.Context(), restore.Options{}, r, nil) },
 	} {
 		with := shown(&restore.Result{Manifest: m, Restored: true}, print)
-		require.Contains(t, with, "log backup pitr, idle, late of the source does not continue", name)
+		require.Contains(t, with, "log backup pitr, usual, stuck, idle, full, late, old of the source does not continue", name)
 		require.Contains(t, with, "2. br log start", name)
 		without := &manifest.Manifest{ID: "b"}
 		require.NotContains(t, shown(&restore.Result{Manifest: without, Restored: true}, print), "br log", name)

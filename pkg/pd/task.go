@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"strings"
 
-	backup "github.com/pingcap/kvproto/pkg/brpb"
-
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
@@ -31,6 +29,11 @@ type Task struct {
 	State string `json:"state,omitempty"`
 	// StartTS is where a log backup starts; 0 if it could not be read.
 	StartTS cluster.TS `json:"startTS,omitempty"`
+	// Checkpoint is the timestamp up to which a log backup has all changes; StartTS before it has any.
+	Checkpoint cluster.TS `json:"checkpoint,omitempty"`
+	// Error is the last one of a log backup since it was started or resumed; Storage is where its log is, without keys.
+	Error   string `json:"error,omitempty"`
+	Storage string `json:"storage,omitempty"`
 }
 
 // Running reports whether the task reads changes now, or will resume on its own.
@@ -52,11 +55,9 @@ type Tasks interface {
 
 var _ Tasks = (*Client)(nil)
 
-// Keys of tasks in PD's etcd: log backups as br and TiKV write them, changefeeds since TiCDC 6.2
-// (/tidb/cdc/CLUSTER/NAMESPACE/changefeed/info/ID) and before (/tidb/cdc/changefeed/info/ID).
+// Keys of changefeeds in PD's etcd, since TiCDC 6.2 (/tidb/cdc/CLUSTER/NAMESPACE/changefeed/info/ID) and before
+// (/tidb/cdc/changefeed/info/ID).
 const (
-	logBackupInfo  = "/tidb/br-stream/info/"
-	logBackupPause = "/tidb/br-stream/pause/"
 	cdcPrefix      = "/tidb/cdc/"
 	changefeedInfo = "changefeed/info/"
 )
@@ -64,30 +65,12 @@ const (
 // Tasks lists log backups and changefeeds, by kind and name.
 func (c *Client) Tasks(ctx context.Context) ([]Task, error) {
 	const op = "list log backups and changefeeds"
-	paused := map[string]bool{}
-	pairs, err := c.etcdPrefix(ctx, logBackupPause)
+	tasks, err := c.logBackups(ctx)
 	if err != nil {
 		return nil, translate(ctx, err, op, "")
 	}
-	for _, kv := range pairs {
-		paused[strings.TrimPrefix(string(kv.Key), logBackupPause)] = true
-	}
-	if pairs, err = c.etcdPrefix(ctx, logBackupInfo); err != nil {
-		return nil, translate(ctx, err, op, "")
-	}
-	var tasks []Task
-	for _, kv := range pairs {
-		t := Task{Kind: TaskLogBackup, Name: strings.TrimPrefix(string(kv.Key), logBackupInfo), State: "running"}
-		var info backup.StreamBackupTaskInfo
-		if info.Unmarshal(kv.Value) == nil {
-			t.StartTS = cluster.TS(info.StartTs)
-		}
-		if paused[t.Name] {
-			t.State = "paused"
-		}
-		tasks = append(tasks, t)
-	}
-	if pairs, err = c.etcdPrefix(ctx, cdcPrefix); err != nil {
+	pairs, err := c.etcdPrefix(ctx, cdcPrefix)
+	if err != nil {
 		return nil, translate(ctx, err, op, "")
 	}
 	for _, kv := range pairs {
@@ -96,13 +79,6 @@ func (c *Client) Tasks(ctx context.Context) ([]Task, error) {
 		}
 	}
 	return tasks, nil
-}
-
-// PauseLogBackup writes the key that makes TiKV and TiDB pause the task. An unknown name has no effect.
-func (c *Client) PauseLogBackup(ctx context.Context, name string) error {
-	body := map[string][]byte{"key": []byte(logBackupPause + name), "value": {}}
-	err := c.rest.call(ctx, http.MethodPost, "/v3/kv/put", body, nil, mayRepeat)
-	return translate(ctx, err, "pause log backup", name)
 }
 
 // changefeedName returns the name in a changefeed's info key; ok is false for TiCDC's other keys, including its

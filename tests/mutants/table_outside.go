@@ -82,6 +82,15 @@ func outsideGuards() []Mutant {
 
 func recordGuards() []Mutant {
 	return []Mutant{
+		in("pkg/manifest/log_backup.go", "a log that has stopped advancing covers a backup", zeroIsAnError,
+			"	return behind <= maxLag, behind", "	return true, behind",
+			"TestLogBackupCovers_OnlyWhatAdvancesSinceBefore"),
+		in("pkg/manifest/log_backup.go", "a log backup that has failed covers a backup", zeroIsAnError,
+			" || l.Error != \"\" || ", " || ",
+			"TestLogBackupCovers_OnlyWhatAdvancesSinceBefore"),
+		in("pkg/pd/log_backup.go", "the error of a log backup is not read", zeroIsAnError,
+			"		if strings.HasPrefix(key, name+\"/\") {", "		if strings.HasPrefix(key, name+\"//\") {",
+			"TestTasks_StateOfLogBackups"),
 		in("pkg/hold/foreign.go", "any log backup excuses any safe point of br", othersStay,
 			"t.StartTS != 0 && s.TS == t.StartTS-1", "t.StartTS != 0",
 			"TestCheckForeign_WhatOthersHold_IsRefusedAndNamed"),
