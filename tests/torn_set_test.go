@@ -17,6 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/standin/disk"
 	"github.com/tisnap/tisnap/pkg/testbed"
+	"github.com/tisnap/tisnap/pkg/testbed/leak"
 	"github.com/tisnap/tisnap/pkg/testbed/workload"
 	"github.com/tisnap/tisnap/pkg/tidb"
 	"github.com/tisnap/tisnap/pkg/tidb/tidbtest"
@@ -36,8 +37,9 @@ type books struct {
 	*place
 	storageURL string
 	keys       *workload.Cluster
-	sums       string // of tables, for a drill's file
-	stderr     string // by the last restore, on stderr
+	sums       string          // of tables, for a drill's file
+	stderr     string          // by the last restore, on stderr
+	before     map[string]bool // leak.Everything once the source is gone
 }
 
 // newBooks makes it, with so many replicas of each region. The ledger's rows, its index and the heartbeat are in regions of
@@ -173,6 +175,7 @@ func twice(t *testing.T, replicas int) (b *books, stores []string, older, newer 
 	stores = b.stores()
 	_, err := b.bed.DestroyCluster(t.Context(), prod)
 	require.NoError(t, err)
+	b.before = leak.Everything(b.bed)
 	return b, stores, older, newer
 }
 

@@ -90,5 +90,18 @@ func (s *Objects) List(resource, namespace string) []*unstructured.Unstructured 
 	return list
 }
 
+// Everything lists the objects of all resources but events, as "resource namespace/name".
+func (s *Objects) Everything() (all []string) {
+	for _, r := range resources() {
+		if r.name == events || r.name == reviews {
+			continue
+		}
+		for _, o := range s.state.peekAll(r.name, "") {
+			all = append(all, r.name+" "+meta(o).GetNamespace()+"/"+meta(o).GetName())
+		}
+	}
+	return all
+}
+
 // Changed is closed at the next change of any object.
 func (s *Objects) Changed() <-chan struct{} { return s.state.next() }

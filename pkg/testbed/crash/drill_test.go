@@ -9,8 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tisnap/tisnap/pkg/ebs"
-	"github.com/tisnap/tisnap/pkg/kube/cage"
+	"github.com/tisnap/tisnap/pkg/testbed/leak"
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
 
@@ -58,23 +57,11 @@ func TestDrill_Killed_CleanLeavesNothing(t *testing.T) {
 			defer w.bed.Close()
 			args, err := ofDrill(ctx, w)
 			require.NoError(t, err, "%s", &w.out)
+			before := leak.Everything(w.bed)
 			require.NoError(t, w.killDrill(ctx, args, at.call, at.nth), "%s", &w.out)
 			require.Len(t, w.bed.Objects.List("pods", outside), at.probes)
 			require.NoError(t, w.succeeds(ctx, removers[i%2]...), "%s", &w.out)
-			for _, v := range w.bed.EC2.Volumes() {
-				require.Empty(t, v.Tags[ebs.TagDrill], "%+v\n%s", v, &w.out)
-			}
-			space := cage.Name(killedRun)
-			require.Nil(t, w.bed.Objects.Get("namespaces", "", space), "%s", &w.out)
-			for _, kind := range []string{"tidbclusters", "persistentvolumeclaims", "pods"} {
-				require.Empty(t, w.bed.Objects.List(kind, space), kind)
-			}
-			require.Empty(t, w.bed.Objects.List("pods", outside), "%s", &w.out)
-			for _, pv := range w.bed.Objects.List("persistentvolumes", "") {
-				text, err := pv.MarshalJSON()
-				require.NoError(t, err)
-				require.NotContains(t, string(text), space)
-			}
+			require.NoError(t, leak.AwaitNoMore(ctx, w.bed, before, 10*time.Second), "%s", &w.out)
 		})
 	}
 }
