@@ -2,6 +2,7 @@ package tests
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,6 +73,7 @@ func TestLock_KeepsABackup_UntilItIsUnlocked(t *testing.T) {
 	require.NotContains(t, run("describe", "first").stdout, "archive tier")
 	require.NoError(t, p.bed.EC2.ArchiveSnapshot(cluster.SnapshotID(doc.Items[0].Snapshot)))
 	require.Regexp(t, `(?m)^archive tier 1 of 6 snapshots: .* 72 hours$`, run("describe", "first").stdout)
+	refusedInTheArchiveTier(t, p, run)
 
 	e := run("delete", "first", "--yes")
 	require.EqualValues(t, 6, e.code, e.stderr)
@@ -88,4 +90,28 @@ func TestLock_KeepsABackup_UntilItIsUnlocked(t *testing.T) {
 	require.EqualValues(t, 6, run("unlock", "first", "--yes").code, "no one can")
 	e = run("delete", "second", "--last", "--yes", "--delete-rate", "100")
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+}
+
+// refusedInTheArchiveTier requires that what EC2 does not do with a snapshot in the archive tier is refused before the first
+// change, with what it takes. A lock is none of that.
+func refusedInTheArchiveTier(t *testing.T, p *place, run func(...string) ending) {
+	t.Helper()
+	made, volumes := len(p.bed.EC2.MutatingCalls()), len(p.bed.EC2.Volumes())
+	for _, args := range [][]string{
+		{"restore", "first", "--to", "tidb/copy"},
+		{"drill", "first", "--tables", "1"},
+		{"copy", "first", "--to-storage", "s3://" + testbed.Bucket + "/away", "--to-region", testbed.AwayRegion},
+	} {
+		for _, more := range [][]string{{"--dry-run"}, nil} {
+			e := run(slices.Concat(args, more)...)
+			require.EqualValues(t, 5, e.code, "%v: %s", args, e.stderr)
+			require.Contains(t, e.line("error: "), "in the archive tier", "%v", args)
+			require.Contains(t, e.line("hint: "), "takes up to 72 hours")
+			require.Contains(t, e.line("hint: "), "aws ec2 restore-snapshot-tier --region us-west-2 ")
+		}
+	}
+	require.Len(t, p.bed.EC2.MutatingCalls(), made)
+	require.Len(t, p.bed.EC2.Volumes(), volumes)
+	require.Empty(t, p.bed.Away.MutatingCalls())
+	require.Equal(t, cli.ExitDone, run("lock", "first", "--until", "32d").code)
 }

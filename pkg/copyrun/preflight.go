@@ -84,6 +84,7 @@ func (r *run) checkSnapshots(ctx context.Context) error {
 		r.found.source[s.ID] = s
 	}
 	var bad []string
+	hint := "copy another backup, or make these snapshots readable: completed, in the standard tier"
 	for _, want := range r.found.manifest.Snapshots {
 		s, there := r.found.source[want.ID]
 		switch {
@@ -91,6 +92,7 @@ func (r *run) checkSnapshots(ctx context.Context) error {
 			bad = append(bad, fmt.Sprintf("%s does not exist, or is not shared with this account", want.ID))
 		case s.Archived:
 			bad = append(bad, fmt.Sprintf("%s is in the archive tier", want.ID))
+			hint = ebs.BackFromArchive(r.Source.Region())
 		case s.Outpost != "":
 			bad = append(bad, fmt.Sprintf("%s is on an Outpost", want.ID))
 		case s.State != ebs.SnapshotCompleted:
@@ -100,7 +102,7 @@ func (r *run) checkSnapshots(ctx context.Context) error {
 	if len(bad) > 0 {
 		return r.refuse(failure.Unready, "%d of %d snapshots cannot be copied: %s", len(bad),
 			len(r.found.manifest.Snapshots), failure.List(bad)).
-			WithHint("copy another backup, or make these snapshots readable: completed, in the standard tier")
+			WithHint("%s", hint)
 	}
 	return r.findAccounts(ctx, found[0].Owner)
 }

@@ -31,7 +31,7 @@ func TestRestore_SnapshotInTheArchiveTier_IsRefusedInPreflight(t *testing.T) {
 	_, err := l.restore(t.Context(), t, nil, nil)
 	require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "1 of 6 are in the archive tier: snap-")
-	require.Contains(t, failure.HintOf(err), "aws ec2 restore-snapshot-tier --snapshot-id ")
+	require.Contains(t, failure.HintOf(err), "aws ec2 restore-snapshot-tier --region ")
 	require.Contains(t, failure.HintOf(err), "72 hours")
 	l.nothingLeft(t)
 }

@@ -59,6 +59,22 @@ func copyGuards() []Mutant {
 	}
 }
 
+// archiveTierGuards are those by which a snapshot in the archive tier is not used before it is back.
+func archiveTierGuards() []Mutant {
+	const early = "what cannot succeed is refused before the first change, with what it takes"
+	return []Mutant{
+		in("pkg/copyrun/preflight.go", "a copy of an archived snapshot is only refused by EC2", early,
+			"		case s.Archived:", "		case false:",
+			"TestRun_SourceIsInTheArchiveTier_RefusedWithWhatItTakes"),
+		in("pkg/copyrun/plan.go", "a copy after an archived one is announced as incremental", "the plan of a copy is what EC2 does",
+			"newest[m.Volume], b.Archived = s.StartedAt, s.Archived", "newest[m.Volume], b.Archived = s.StartedAt, false",
+			"TestRun_NewestCopyIsInTheArchiveTier_NextIsAnnouncedAsFull"),
+		in("pkg/restore/volumes/planner.go", "a restore of an archived snapshot is only refused by EC2", early,
+			"	return archived(p.Manifest, state)", "	return nil",
+			"TestRestore_SnapshotInTheArchiveTier_IsRefusedInPreflight").heldBy("pkg/restore"),
+	}
+}
+
 // lockSetGuards are those by which a lock is never weakened, and keeps all of a backup.
 func lockSetGuards() []Mutant {
 	const extendOnly = "a lock is made stronger or longer, and never the reverse"

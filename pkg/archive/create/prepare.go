@@ -52,6 +52,7 @@ func (r *run) checkSnapshots(ctx context.Context) error {
 		return failure.Annotate(err, "describe snapshots", string(r.opts.Backup))
 	}
 	var bad []string
+	hint := "archive another backup, or make these snapshots readable: completed, in the standard tier"
 	for _, want := range r.manifest.Snapshots {
 		i := slices.IndexFunc(found, func(s ebs.Snapshot) bool { return s.ID == want.ID })
 		switch {
@@ -59,6 +60,9 @@ func (r *run) checkSnapshots(ctx context.Context) error {
 			bad = append(bad, fmt.Sprintf("%s does not exist", want.ID))
 		case !readable(&found[i]):
 			bad = append(bad, fmt.Sprintf("%s is %s", want.ID, state(&found[i])))
+			if found[i].Archived {
+				hint = ebs.BackFromArchive(r.Region)
+			}
 		}
 	}
 	if len(bad) == 0 {
@@ -66,7 +70,7 @@ func (r *run) checkSnapshots(ctx context.Context) error {
 	}
 	return failure.New(failure.Unready, "check snapshots", string(r.opts.Backup), "%d of %d cannot be read: %s",
 		len(bad), len(r.manifest.Snapshots), failure.List(bad)).
-		WithHint("archive another backup, or make these snapshots readable: completed, in the standard tier")
+		WithHint("%s", hint)
 }
 
 // readable reports whether the EBS direct APIs read a snapshot.

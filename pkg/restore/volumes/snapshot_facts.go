@@ -69,10 +69,7 @@ func onOutpost(m *manifest.Manifest, state map[cluster.SnapshotID]ebs.Snapshot) 
 			"%s: restore another backup", m.Region)
 }
 
-// archived refuses snapshots in the archive tier: a volume needs the snapshot back in the standard tier, which takes up
-// to 72 hours, depending on its size. The first page has the time, the second the commands.
-// https://docs.aws.amazon.com/ebs/latest/userguide/snapshot-archive-considerations.html
-// https://docs.aws.amazon.com/ebs/latest/userguide/restore-archived-snapshot.html
+// archived refuses snapshots in the archive tier, of which EC2 makes no volumes.
 func archived(m *manifest.Manifest, state map[cluster.SnapshotID]ebs.Snapshot) error {
 	var ids []string
 	for _, want := range m.Snapshots {
@@ -85,9 +82,5 @@ func archived(m *manifest.Manifest, state map[cluster.SnapshotID]ebs.Snapshot) e
 	}
 	return failure.New(failure.Unready, "check snapshots", string(m.ID), "%d of %d are in the archive tier: %s",
 		len(ids), len(m.Snapshots), strings.Join(ids, ", ")).
-		WithHint(
-			"bring each back, which takes up to 72 hours and is billed by AWS: aws ec2 restore-snapshot-tier "+
-				"--snapshot-id ID --temporary-restore-days 7 "+
-				"(or --permanent-restore), see aws ec2 describe-snapshot-tier-status; restore when their StorageTier "+
-				"is standard (region %s)", m.Region)
+		WithHint("%s", ebs.BackFromArchive(m.Region))
 }
