@@ -97,7 +97,7 @@ func (a *app) reading(
 	if err != nil {
 		return nil, nil, err
 	}
-	kept, stop := l.Keep(ctx)
+	kept, stop := l.Keep(ctx, lease.RenewEvery)
 	return kept, func(err error) error {
 		stop()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)

@@ -64,6 +64,8 @@ func (r *reader) followArchive(record *phase.Record) {
 	case record.Type == phase.RecordResult && record.Name == ResultSegment && len(r.Archive) > 0:
 		last := &r.Archive[len(r.Archive)-1]
 		last.Segments = append(last.Segments, record.Data)
+	case record.Type == phase.RecordRetryGroup:
+		r.Archive = nil // it began from scratch
 	default: // irrelevant to an archive
 	}
 }

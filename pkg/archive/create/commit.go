@@ -34,7 +34,7 @@ func (r *run) commit(ctx context.Context, _ *phase.Scope) error {
 		if failure.Is(readErr, failure.NotFound) {
 			return failure.New(failure.Conflict, "commit archive", r.choice.Archive,
 				"a prune broke its lease, or it was forgotten: it cannot be committed any more").
-				WithHint("run the command with another --run-id")
+				WithHint("run the same command again, which starts from scratch")
 		}
 		if readErr != nil {
 			return readErr

@@ -43,9 +43,13 @@ type process struct {
 	spent Spent
 }
 
+func newEarlier() earlier {
+	return earlier{segments: map[int][]format.SegmentName{}, stats: map[int]volume.Stats{}}
+}
+
 // learn reads the journal.
 func (e *earlier) learn(h *phase.History, _ *journal.About) error {
-	*e = earlier{segments: map[int][]format.SegmentName{}, stats: map[int]volume.Stats{}}
+	*e = newEarlier()
 	for _, of := range journal.ReadFacts(h.Records).Archive {
 		var p process
 		err := json.Unmarshal(of.Packs, &p.packs)

@@ -101,6 +101,7 @@ type stalling struct {
 	stallOnce atomic.Bool
 	before    func(key string) // is called before each Create
 	keeps     bool             // nothing may be deleted
+	keepsOnce func()           // is called instead of the next Delete, which fails
 	slowDown  atomic.Bool      // the next read of what is condemned fails
 }
 
@@ -112,6 +113,11 @@ func (s *stalling) Get(ctx context.Context, key string) ([]byte, objstore.Versio
 }
 
 func (s *stalling) Delete(ctx context.Context, key string) error {
+	if stop := s.keepsOnce; stop != nil {
+		s.keepsOnce = nil
+		stop()
+		return failure.New(failure.Limited, "delete object", key, "slow down")
+	}
 	if s.keeps {
 		return failure.New(failure.Denied, "delete object", key, "not allowed")
 	}

@@ -79,6 +79,8 @@ type Options struct {
 	LockWait time.Duration
 	// VerifyKey refuses a backup that it did not sign; nil takes any.
 	VerifyKey *manifest.VerifyKey
+
+	renewEvery time.Duration // of the lease; 0 is lease.RenewEvery
 }
 
 // Validate returns a Usage error for options that cannot work.

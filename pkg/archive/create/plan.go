@@ -46,7 +46,11 @@ func (r *run) estimate(ctx context.Context, s *phase.Scope, plan *Plan, rate flo
 		return err
 	}
 	r.choice.Base, plan.Base = base, base
-	if err := r.makeWorks(ctx, s); err != nil {
+	condemned, err := r.condemned(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.makeWorks(ctx, s, condemned); err != nil {
 		return err
 	}
 	if err := r.findFree(ctx, s); err != nil {

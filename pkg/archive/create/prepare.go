@@ -115,8 +115,12 @@ func (r *run) prepare(ctx context.Context, s *phase.Scope) error {
 	if err := r.resumeLease(ctx); err != nil {
 		return err
 	}
+	condemned, err := r.condemned(ctx)
+	if err != nil {
+		return err
+	}
 	r.result.Archive, r.result.Base = r.choice.Archive, r.choice.Base
-	return r.makeWorks(ctx, s)
+	return r.makeWorks(ctx, s, condemned)
 }
 
 // findBase returns the id of the archive to compare with; "" for none.

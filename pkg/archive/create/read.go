@@ -1,10 +1,12 @@
 package create
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/lease"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -40,9 +42,9 @@ func (r *run) read(ctx context.Context, s *phase.Scope) error {
 	if err := s.Intent(ctx, journal.IntentPacks, own); err != nil {
 		return err
 	}
-	ctx, stop := r.using.keepLease(ctx)
+	kept, stop := r.using.keepLease(ctx, cmp.Or(r.opts.renewEvery, lease.RenewEvery))
 	defer stop()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(kept)
 	defer cancel()
 	d := &durable{scope: s, spent: r.calls}
 	packing := r.Repository.Pack(ctx, repository.PackOptions{
@@ -60,6 +62,9 @@ func (r *run) read(ctx context.Context, s *phase.Scope) error {
 	r.archived.Spent = r.earlier.spent()
 	r.archived.Spent.add(d.now())
 	r.result.Spent = r.archived.Spent
+	if cause := context.Cause(kept); err != nil && failure.Is(cause, failure.Conflict) {
+		return cause // not that a context was cancelled
+	}
 	return err
 }
 

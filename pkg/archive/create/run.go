@@ -82,7 +82,7 @@ func newRun(deps Deps, opts Options) *run {
 }
 
 // Run archives the backup. After an error, or if the process dies, the run is unfinished, and a call with the same
-// Options.Run resumes it.
+// Options.Run resumes it, or starts over with another archive if the lease of the first was broken meanwhile.
 func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	if err := opts.Validate(); err != nil {
 		return &Result{}, err
@@ -94,8 +94,10 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 			about.Region = deps.Region
 			return about
 		},
-		Steps:  r.steps(),
-		Resume: &runner.Resumption{Learn: r.earlier.learn, Keeps: true},
+		Steps: r.steps(),
+		Resume: &runner.Resumption{
+			Learn: r.earlier.learn, StartOver: r.startOver, Reset: r.startAfresh, Keeps: true,
+		},
 	})
 	r.result.Outcome = outcome
 	return &r.result, err

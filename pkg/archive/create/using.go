@@ -2,15 +2,19 @@ package create
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/tisnap/tisnap/pkg/archive/lease"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/phase"
 )
 
 // using is the run's use of the repository beside others'. Steps are tried again, so each part is set once it is whole.
 type using struct {
-	lease     *lease.Lease     // nil before the run has one, and after it has committed
-	condemned *lease.Condemned // that the archive must not refer to; nil until it is read
+	lease *lease.Lease     // nil before the run has one, and after it has committed
+	known *lease.Condemned // nil until it is read: see run.condemned
 }
 
 // takeLease takes the lease of a new archive. What the run reads of the repository afterwards stays.
@@ -25,20 +29,20 @@ func (r *run) takeLease(ctx context.Context) error {
 		}
 		r.using.lease = l
 	}
-	return r.readCondemned(ctx)
+	_, err := r.condemned(ctx)
+	return err
 }
 
-// readCondemned reads what the archive must not refer to, under the lease.
-func (r *run) readCondemned(ctx context.Context) error {
-	if r.using.condemned != nil {
-		return nil
+// condemned is what the archive must not refer to. It is read once, under the lease, if there is one.
+func (r *run) condemned(ctx context.Context) (*lease.Condemned, error) {
+	if r.using.known == nil {
+		known, err := lease.ReadCondemned(ctx, r.Repository.Objects())
+		if err != nil {
+			return nil, err
+		}
+		r.using.known = known
 	}
-	condemned, err := lease.ReadCondemned(ctx, r.Repository.Objects())
-	if err != nil {
-		return err
-	}
-	r.using.condemned = condemned
-	return nil
+	return r.using.known, nil
 }
 
 // checkWriters refuses a second writer where the storage allows only one.
@@ -76,13 +80,44 @@ func (r *run) resumeLease(ctx context.Context) error {
 		}
 		r.using.lease = l
 	}
-	return r.readCondemned(ctx)
+	return nil
+}
+
+// startOver returns that the archive of the run can no longer be committed, since its lease was broken: then another
+// one is made, which refers to nothing that the first one stored. It is "" if the run can be resumed.
+func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err error) {
+	if !h.Done(journal.StepChoose) {
+		return "", nil
+	}
+	var was choice
+	if err := h.Result(journal.StepChoose, &was); err != nil {
+		return "", err
+	}
+	_, err = r.Repository.Archive(ctx, was.Archive)
+	if !failure.Is(err, failure.NotFound) {
+		return "", err
+	}
+	other := lease.Other{Record: lease.Record{Archive: was.Archive}}
+	decided, err := other.Decided(ctx, r.Repository.Objects())
+	if err == nil && !decided {
+		_, err = lease.Resume(ctx, r.Repository.Objects(), was.Archive)
+	}
+	if decided || failure.Is(err, failure.Conflict) {
+		return fmt.Sprintf("the lease of archive %s was broken, or it was forgotten", was.Archive), nil
+	}
+	return "", err
+}
+
+// startAfresh forgets what the run's earlier processes did.
+func (r *run) startAfresh() error {
+	r.choice, r.earlier = choice{}, newEarlier()
+	return nil
 }
 
 // keepLease renews the lease until stop is called. The context ends once it is found to be broken.
-func (u *using) keepLease(ctx context.Context) (kept context.Context, stop func()) {
+func (u *using) keepLease(ctx context.Context, renewEvery time.Duration) (kept context.Context, stop func()) {
 	if u.lease == nil {
 		return ctx, func() {}
 	}
-	return u.lease.Keep(ctx)
+	return u.lease.Keep(ctx, renewEvery)
 }

@@ -1,9 +1,12 @@
 package create_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/lease"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebsdirect"
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
@@ -36,23 +40,85 @@ func TestRun_Stopped_KeepsItsLease(t *testing.T) {
 	require.Empty(t, l.leases(t))
 }
 
-// After its lease was broken a run fails, whatever it has stored, and another one archives the backup.
-func TestRun_LeaseIsBroken_FailsClosed(t *testing.T) {
+// A run whose lease was broken while it was stopped starts over with another archive, which refers to nothing that only the
+// first one had. It can be stopped and resumed like any other.
+func TestRun_LeaseIsBroken_StartsOver(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.write(t, 0, span(0, 500)...)
+	backup := l.backup(t)
+	first := l.stopped(t, 400, l.options(backup, "run-1"))
+	broken := l.leases(t)[0]
+	require.NoError(t, broken.Break(t.Context(), l.objects))
+	before := l.packs(t)
+	require.NotEmpty(t, before)
+	second := l.stopped(t, 300, l.options(backup, "run-1"))
+	require.NotEqual(t, first.Archive, second.Archive)
+	third := l.archive(t, backup, "run-1")
+	require.Equal(t, second.Archive, third.Archive)
+	l.requireWhole(t, third.Archive)
+	require.Empty(t, l.leases(t))
+	for _, name := range before { // as a prune would
+		require.NoError(t, l.objects.Memory.Delete(t.Context(), name))
+	}
+	l.requireWhole(t, third.Archive)
+}
+
+// A run that has committed does not start over, whatever became of its lease.
+func TestRun_LeaseIsBrokenAfterTheCommit_Ends(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.write(t, 0, span(0, 4)...)
+	backup := l.backup(t)
+	ctx, stop := context.WithCancel(t.Context())
+	l.objects.before = func(key string) {
+		if strings.HasPrefix(key, format.ArchivePrefix) {
+			l.objects.keepsOnce, l.objects.before = stop, nil
+		}
+	}
+	made, err := create.Run(ctx, l.deps(l.open(t)), l.options(backup, "run-1"))
+	require.Error(t, err)
+	broken := l.leases(t)[0]
+	require.NoError(t, broken.Break(t.Context(), l.objects))
+	again := l.archive(t, backup, "run-1")
+	require.Equal(t, made.Archive, again.Archive)
+	l.requireWhole(t, again.Archive)
+}
+
+// A lease that is broken while blocks are read ends the run with that reason, not with a context that was cancelled.
+func TestRun_LeaseIsBrokenWhileItReads_EndsWithTheReason(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.write(t, 0, span(0, 40)...)
 	backup := l.backup(t)
-	l.stopped(t, 20, l.options(backup, "run-1"))
-	broken := l.leases(t)[0]
-	require.NoError(t, broken.Break(t.Context(), l.objects))
-	blocks := l.open(t)
-	_, err := create.Run(t.Context(), l.deps(blocks), l.options(backup, "run-1"))
+	o := l.options(backup, "run-1")
+	o.RenewEvery(time.Millisecond)
+	_, err := create.Run(t.Context(), l.deps(&breaking{Client: l.open(t), lab: l, t: t}), o)
 	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
-	require.NotEmpty(t, failure.HintOf(err))
-	require.Zero(t, blocks.Stats().Reads, "it ends at once")
-	ids, err := l.repo.Archives(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, ids)
+	require.ErrorContains(t, err, "a prune broke it")
+	require.Contains(t, failure.HintOf(err), "run the same command again")
+	l.requireWhole(t, l.archive(t, backup, "run-1").Archive)
+}
+
+// breaking breaks the run's lease with the first block that is read. No block comes then.
+type breaking struct {
+	*ebsdirect.Client
+	lab  *lab
+	t    *testing.T
+	once sync.Once
+}
+
+func (b *breaking) Read(ctx context.Context, _ ebsdirect.Block, _ []byte) (ebsdirect.Sum, error) {
+	b.once.Do(func() {
+		for { // it may be renewed in between
+			all, err := lease.All(b.t.Context(), b.lab.objects)
+			if err != nil || len(all) != 1 || all[0].Break(b.t.Context(), b.lab.objects) == nil {
+				return
+			}
+		}
+	})
+	<-ctx.Done()
+	return ebsdirect.Sum{}, ctx.Err()
 }
 
 // A lease that is broken while its process is stopped, after it stored everything, keeps it from committing.

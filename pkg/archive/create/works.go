@@ -5,6 +5,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/archive/ext4"
 	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/lease"
 	"github.com/tisnap/tisnap/pkg/archive/snapshot"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -60,7 +61,7 @@ func (w *work) freeUnknown() string {
 }
 
 // makeWorks finds out what each volume can be compared with.
-func (r *run) makeWorks(ctx context.Context, s *phase.Scope) error {
+func (r *run) makeWorks(ctx context.Context, s *phase.Scope, condemned *lease.Condemned) error {
 	bases, err := r.bases(ctx, s)
 	if err != nil {
 		return err
@@ -71,7 +72,7 @@ func (r *run) makeWorks(ctx context.Context, s *phase.Scope) error {
 		w := work{Snapshot: snap, compared: WithNothing}
 		base, there := bases[w.slot()]
 		if there {
-			if there, err = r.using.condemned.Allows(ctx, r.Repository, base.Segments); err != nil {
+			if there, err = condemned.Allows(ctx, r.Repository, base.Segments); err != nil {
 				return err
 			}
 			if !there {

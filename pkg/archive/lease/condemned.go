@@ -11,14 +11,16 @@ import (
 // rereads bounds how often lists are read again because others ended them meanwhile.
 const rereads = 100
 
-// Condemned are objects that a client must not begin to refer to.
+// Condemned are objects that a client must not begin to refer to. Those of a nil or zero one were not read: it has all.
 type Condemned struct{ keys map[string]bool }
 
 // Has reports whether an object is one of them.
-func (c *Condemned) Has(key string) bool { return c != nil && c.keys[key] }
+func (c *Condemned) Has(key string) bool { return !c.read() || c.keys[key] }
 
 // Empty reports whether there are none, as nearly always.
-func (c *Condemned) Empty() bool { return c == nil || len(c.keys) == 0 }
+func (c *Condemned) Empty() bool { return c.read() && len(c.keys) == 0 }
+
+func (c *Condemned) read() bool { return c != nil && c.keys != nil }
 
 // ReadCondemned reads all lists.
 func ReadCondemned(ctx context.Context, store objstore.Store) (*Condemned, error) {

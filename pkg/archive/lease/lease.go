@@ -13,8 +13,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// renewEvery is how often a kept lease is renewed. Prunes break leases after many times of it.
-const renewEvery = time.Hour
+// RenewEvery is how often a kept lease is to be renewed. Prunes break leases after many times of it.
+const RenewEvery = time.Hour
 
 // Record is a lease's object.
 type Record struct {
@@ -121,8 +121,8 @@ func (l *Lease) read(ctx context.Context) error {
 
 func broken(key string) error {
 	return failure.New(failure.Conflict, "keep lease", key, "a prune broke it, since it was not renewed for long").
-		WithHint("begin again, a run with another --run-id; if this process was not stopped, use a longer " +
-			"--break-leases-after for `tisnap archive prune`")
+		WithHint("run the same command again, which starts from scratch; if this process was not stopped, use a " +
+			"longer --break-leases-after for `tisnap archive prune`")
 }
 
 // Renew shows that the owner lives. A Conflict means that the lease was broken.
@@ -151,13 +151,13 @@ func (l *Lease) Renew(ctx context.Context) error {
 }
 
 // Keep renews the lease until stop is called or ctx ends. The returned context ends with it, or once the lease is found
-// to be broken. stop waits for the renewals to end.
-func (l *Lease) Keep(ctx context.Context) (kept context.Context, stop func()) {
+// to be broken: the Conflict is then its cause. stop waits for the renewals to end.
+func (l *Lease) Keep(ctx context.Context, every time.Duration) (kept context.Context, stop func()) {
 	kept, lose := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ticker := time.NewTicker(renewEvery)
+		ticker := time.NewTicker(every)
 		defer ticker.Stop()
 		for {
 			select {

@@ -202,7 +202,7 @@ func TestKeep_RenewsUntilBroken(t *testing.T) {
 		store := objstoretest.NewMemory(nil)
 		l, err := lease.Read(t.Context(), store, "restore")
 		require.NoError(t, err)
-		ctx, stop := l.Keep(t.Context())
+		ctx, stop := l.Keep(t.Context(), lease.RenewEvery)
 		defer stop()
 		<-time.After(90 * time.Minute)
 		synctest.Wait()
@@ -212,6 +212,7 @@ func TestKeep_RenewsUntilBroken(t *testing.T) {
 		require.NoError(t, ctx.Err())
 		<-time.After(time.Hour)
 		<-ctx.Done()
+		require.True(t, failure.Is(context.Cause(ctx), failure.Conflict))
 	})
 }
 
@@ -220,6 +221,22 @@ type maps map[format.SegmentName]format.Segment
 
 func (m maps) Segment(_ context.Context, name format.SegmentName) (format.Segment, error) {
 	return m[name], nil
+}
+
+// What was not read counts as condemned, and never as none.
+func TestCondemned_NotRead_HasAll(t *testing.T) {
+	t.Parallel()
+	for _, known := range []*lease.Condemned{nil, {}} {
+		require.True(t, known.Has(pack))
+		require.False(t, known.Empty())
+		may, err := known.Allows(t.Context(), maps{}, []format.SegmentName{{7}})
+		require.NoError(t, err)
+		require.False(t, may)
+	}
+	known, err := lease.ReadCondemned(t.Context(), objstoretest.NewMemory(nil))
+	require.NoError(t, err)
+	require.False(t, known.Has(pack))
+	require.True(t, known.Empty())
 }
 
 // A client refers neither to a condemned segment nor to one of a condemned pack.
