@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"filippo.io/age"
@@ -88,7 +89,7 @@ func TestArchiveRestore_ToSnapshots_InAnyAccount(t *testing.T) {
 	is := make([]byte, len(data)+volume.BlockSize)
 	_, err = image.ReadAt(is, 0)
 	require.NoError(t, err)
-	require.True(t, bytes.Equal(append(data, make([]byte, volume.BlockSize)...), is))
+	require.True(t, bytes.Equal(slices.Concat(data, make([]byte, volume.BlockSize)), is))
 	found, _, ok := p.bed.EC2.Snapshot(ids[0])
 	require.True(t, ok)
 	assert.Equal(t, ebs.SnapshotCompleted, found.State)

@@ -71,6 +71,6 @@ func TestRun_SnapshotsOfALaterProcess_KeepTheirEpoch(t *testing.T) {
 	r.requireSealed(t, o)
 	require.NotContains(t, strings.Join(r.events.texts(), "\n"), "they were restored")
 	for _, s := range r.bed.EC2.Snapshots() {
-		require.EqualValues(t, 2, ebs.Tags(s.Tags).Epoch(), s.ID)
+		require.EqualValues(t, 2, s.Tags.Epoch(), s.ID)
 	}
 }

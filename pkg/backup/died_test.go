@@ -92,7 +92,7 @@ func TestRun_DiesAfterItsCut_SnapshotsAreOfTheNextProcess(t *testing.T) {
 	o := r.options()
 	r.diesAt(t, o, "record")
 	for _, snap := range r.bed.EC2.Snapshots() {
-		require.EqualValues(t, 1, ebs.Tags(snap.Tags).Epoch())
+		require.EqualValues(t, 1, snap.Tags.Epoch())
 	}
 	_, err := r.run(t.Context(), t, o)
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestRun_DiesAfterItsCut_SnapshotsAreOfTheNextProcess(t *testing.T) {
 	lock, _, err := runlock.Read(t.Context(), r.store, prod)
 	require.NoError(t, err)
 	for _, snap := range r.bed.EC2.Snapshots() {
-		require.Equal(t, lock.Epoch, ebs.Tags(snap.Tags).Epoch())
+		require.Equal(t, lock.Epoch, snap.Tags.Epoch())
 	}
 }
 

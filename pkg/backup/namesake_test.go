@@ -133,7 +133,7 @@ func TestAbort_FreesTheName(t *testing.T) {
 }
 
 // What an abort that was killed after its last record has left of the name is given up by the next one.
-func TestFree_OfAnAbortThatWasKilled(t *testing.T) {
+func TestFree_OfAnAbortThatWasKilled(t *testing.T) { //nolint:tparallel // the parts share a backup
 	t.Parallel()
 	r := newRig(t)
 	o := r.options()

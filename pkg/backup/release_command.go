@@ -223,8 +223,10 @@ func Release(
 	if err != nil {
 		return nil, err
 	}
-	if err := left.freeLock(ctx, store); err != nil {
-		return nil, err
+	if left.others == nil {
+		if err := left.freeLock(ctx, store); err != nil {
+			return nil, err
+		}
 	}
 	done, err := hold.ReleaseLeftovers(ctx, left.DeadHolds, p, t)
 	if done != nil && len(left.Early) > 0 {
@@ -244,9 +246,6 @@ func Release(
 }
 
 func (l *Leftover) freeLock(ctx context.Context, store objstore.Store) error {
-	if l.others != nil {
-		return nil
-	}
 	if l.lock.Held(time.Now()) { // forced
 		return runlock.Break(ctx, store, l.Cluster, l.lock.Record.Epoch)
 	}

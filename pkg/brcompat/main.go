@@ -94,7 +94,7 @@ func Run(ctx context.Context, args []string, streams Streams, version Version) E
 
 func (a *app) run(ctx context.Context, args []string) ExitCode {
 	streams := a.streams
-	root := a.root() //nolint:contextcheck // the commands take it from cobra
+	root := a.root()
 	args = joinBools(root, args)
 	a.setAside(ctx, args)
 	root.SetArgs(args)

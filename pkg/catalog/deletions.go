@@ -100,7 +100,7 @@ func (c Catalog) stillSealed(ctx context.Context, d manifest.Deletion) (bool, er
 		return false, nil
 	}
 	s, unreadable := manifest.DecodeSeal(seal)
-	return unreadable != nil || s.Run == d.Run, nil
+	return unreadable != nil || s.Run == d.Run, nil //nolint:nilerr // as above
 }
 
 // writeDeletions returns false without an error if another writer was faster.

@@ -105,18 +105,10 @@ func (c Catalog) Pin(ctx context.Context, req PinRequest) (*manifest.Pin, error)
 		record.Until = time.Time{}
 	}
 	held := stored != nil && stored.Run == m.Run && stored.Holds(now)
-	switch {
-	case stored != nil && stored.Run == "":
-		return nil, failure.New(failure.Conflict, "pin backup", string(m.ID), "%s", stored.Reason).
-			WithHint("unpin it first: tisnap unpin %s", m.ID)
-	case !record.Holds(now):
-		return nil, failure.New(failure.Usage, "pin backup", string(m.ID), "%s is over",
-			record.Until.Format(time.RFC3339))
-	case held && stored.Outlasts(record.Pin):
-		return nil, failure.New(failure.Conflict, "pin backup", string(m.ID),
-			"it is %s, and a pin is never made shorter", stored.Pin).
-			WithHint("unpin it first: tisnap unpin %s", m.ID)
-	case held && stored.Reason == record.Reason && stored.Until.Equal(record.Until):
+	if err := refused(record, stored, held, now); err != nil {
+		return nil, err
+	}
+	if held && stored.Reason == record.Reason && stored.Until.Equal(record.Until) {
 		return &stored.Pin, nil
 	}
 	check := c.checkPinned
@@ -136,6 +128,21 @@ func (c Catalog) Pin(ctx context.Context, req PinRequest) (*manifest.Pin, error)
 		return nil, err
 	}
 	return &record.Pin, nil
+}
+
+// refused is why the pin cannot take the place of the stored one, which may be nil; held if that holds now.
+func refused(record manifest.PinRecord, stored *manifest.PinRecord, held bool, now time.Time) error {
+	const hint = "unpin it first: tisnap unpin %s"
+	switch id := record.Backup; {
+	case stored != nil && stored.Run == "":
+		return failure.New(failure.Conflict, "pin backup", string(id), "%s", stored.Reason).WithHint(hint, id)
+	case !record.Holds(now):
+		return failure.New(failure.Usage, "pin backup", string(id), "%s is over", record.Until.Format(time.RFC3339))
+	case held && stored.Outlasts(record.Pin):
+		return failure.New(failure.Conflict, "pin backup", string(id), "it is %s, and a pin is never made shorter",
+			stored.Pin).WithHint(hint, id)
+	}
+	return nil
 }
 
 func (c Catalog) writePin(

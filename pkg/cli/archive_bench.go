@@ -160,13 +160,13 @@ func (d *archiveBenchDoc) add(r bench.Result, prices *estimate.Prices) {
 
 func (d *archiveBenchDoc) table(w io.Writer, v view) error {
 	if _, err := fmt.Fprintf(w, "%s\nsample: %s without zeros; figures are for %s of data\n\n",
-		d.File, humanize.IBytes(uint64(d.SampleBytes)), humanize.IBytes(uint64(d.DataBytes))); err != nil {
+		d.File, iBytes(d.SampleBytes), iBytes(d.DataBytes)); err != nil {
 		return err
 	}
 	t := newTable("LEVEL", "RATIO", "MIB/S/CORE", "STORED", fmt.Sprintf("TIME ON %d CORES", d.Cores), "USD/MONTH")
 	for _, i := range d.Items {
 		t.row(i.Level, fmt.Sprintf("%.2f", i.Ratio), fmt.Sprintf("%.0f", i.BytesPerSec/(1<<20)),
-			humanize.IBytes(uint64(i.Stored)), time.Duration(i.Seconds*float64(time.Second)).Round(time.Second),
+			iBytes(i.Stored), time.Duration(i.Seconds*float64(time.Second)).Round(time.Second),
 			usd(i.MonthUSD))
 	}
 	return t.write(w, v)

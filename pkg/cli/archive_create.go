@@ -140,7 +140,7 @@ func (a *app) archiveCreate(cmd *cobra.Command, f archiveCreateFlags, repo *repo
 		return err
 	}
 	return a.operate(cmd, f.dryRun, func(ctx context.Context, c *connections, s *session) (work, error) {
-		deps, opts, err := a.archiveDeps(ctx, cmd, c, s, f, repo, id)
+		deps, opts, err := a.archiveDeps(ctx, c, s, f, repo, id)
 		if err != nil {
 			return work{}, err
 		}
@@ -169,8 +169,7 @@ func (a *app) archiveCreate(cmd *cobra.Command, f archiveCreateFlags, repo *repo
 }
 
 func (a *app) archiveDeps(
-	ctx context.Context, cmd *cobra.Command, c *connections, s *session, f archiveCreateFlags, repo *repoFlags,
-	id cluster.BackupID,
+	ctx context.Context, c *connections, s *session, f archiveCreateFlags, repo *repoFlags, id cluster.BackupID,
 ) (deps create.Deps, opts create.Options, err error) {
 	deps = create.Deps{Sink: s.progress, Log: s.log, Remains: a.remains()}
 	if deps.Store, err = c.store(ctx); err != nil {

@@ -84,7 +84,7 @@ which starts from scratch, and by tisnap drill clean.`,
 			return a.drill(cmd, f, args)
 		},
 	}
-	f.register(a, cmd)
+	f.register(cmd)
 	a.latestFlags(cmd, &f.latest)
 	a.notifyFlag(cmd)
 	a.metricsFlags(cmd)
@@ -92,7 +92,7 @@ which starts from scratch, and by tisnap drill clean.`,
 	return cmd
 }
 
-func (f *drillFlags) register(a *app, cmd *cobra.Command) {
+func (f *drillFlags) register(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.cluster, "cluster", "", "cluster of which a backup is picked, NAME or NAMESPACE/NAME")
 	choose(cmd, fl, &f.pick, "pick", []string{pickLatest, pickRandom, pickUndrilled},
@@ -146,7 +146,7 @@ func (f *drillFlags) validate(args []string) error {
 
 // readChecks reads what is checked.
 func (f *drillFlags) readChecks(cmd *cobra.Command) error {
-	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any will do
+	seed := uint64(time.Now().UnixNano())
 	f.checks = checks.Options{Budget: f.budget, Each: f.budget, Seed: seed}
 	if f.tables == "all" {
 		f.checks.AllTables = true

@@ -233,7 +233,7 @@ func (d *drillWork) pick(ctx context.Context, name cluster.Name, how string) (cl
 	slices.SortFunc(entries, func(a, b catalog.Entry) int { return int(a.BackupTS.Time().Sub(b.BackupTS.Time())) })
 	switch how {
 	case pickRandom:
-		return entries[rand.IntN(len(entries))].ID, nil //nolint:gosec // which one is no secret
+		return entries[rand.IntN(len(entries))].ID, nil
 	case pickLatest:
 		return entries[len(entries)-1].ID, nil
 	}

@@ -29,9 +29,9 @@ It prints the files of manifests/ and contacts nothing: review the output, then 
 }
 
 // generated makes the output of a command from its arguments.
-func (a *app) generated(cmd *cobra.Command, make func(args []string) ([]byte, error)) *cobra.Command {
+func (a *app) generated(cmd *cobra.Command, document func(args []string) ([]byte, error)) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		text, err := make(args)
+		text, err := document(args)
 		if err != nil {
 			return usage(cmd, err)
 		}

@@ -27,21 +27,21 @@ func TestLogBackups_OfTheSource_AreShown(t *testing.T) {
 	require.Equal(t, "pitr covers the backup ts; usual covers the backup ts once its log, 3m0s behind it, has caught up; "+
 		"stuck was 2h0m0s behind the backup ts; idle was paused; full had failed: Raft: no space; "+
 		"late started later, or its start is unknown; old ran; how far its log was is unknown", logBackupsText(m))
-	shown := func(r *restore.Result, print func(*restore.Result) document) string {
+	shown := func(r *restore.Result, of func(*restore.Result) document) string {
 		var out bytes.Buffer
 		r.Journalled = true
-		require.NoError(t, print(r).table(&out, view{}))
+		require.NoError(t, of(r).table(&out, view{}))
 		return out.String()
 	}
-	for name, print := range map[string]func(*restore.Result) document{
+	for name, of := range map[string]func(*restore.Result) document{
 		"restore": func(r *restore.Result) document { return restoreResult(t.Context(), restore.Options{}, r, nil) },
 		"resolve": func(r *restore.Result) document { return resolveResult(t.Context(), restore.Options{}, r, nil) },
 	} {
-		with := shown(&restore.Result{Manifest: m, Restored: true}, print)
+		with := shown(&restore.Result{Manifest: m, Restored: true}, of)
 		require.Contains(t, with, "log backup pitr, usual, stuck, idle, full, late, old of the source does not continue", name)
 		require.Contains(t, with, "2. br log start", name)
 		without := &manifest.Manifest{ID: "b"}
-		require.NotContains(t, shown(&restore.Result{Manifest: without, Restored: true}, print), "br log", name)
-		require.NotContains(t, shown(&restore.Result{Manifest: m}, print), "br log start", name)
+		require.NotContains(t, shown(&restore.Result{Manifest: without, Restored: true}, of), "br log", name)
+		require.NotContains(t, shown(&restore.Result{Manifest: m}, of), "br log start", name)
 	}
 }

@@ -76,8 +76,9 @@ func (l *logWords) line(r *phase.Record) string {
 			return "the run failed: " + r.Error
 		}
 		return "the run has ended"
+	default:
+		return stepWords(r)
 	}
-	return stepWords(r)
 }
 
 func stepWords(r *phase.Record) string {

@@ -60,7 +60,7 @@ func (a *app) run(ctx context.Context, args []string) ExitCode {
 		args = append([]string{cobra.ShellCompRequestCmd}, args...)
 	}
 	a.args, a.wait = args, true
-	root := a.root() //nolint:contextcheck // the commands take it from cobra
+	root := a.root()
 	if a.completes() {
 		offerValues(root)
 	}

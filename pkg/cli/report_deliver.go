@@ -30,13 +30,11 @@ func (a *app) deliver(ctx context.Context, f reportFlags, doc reportDocument) er
 		return err
 	}
 	_, _ = fmt.Fprintf(a.streams.Err, "the report is in %s\n", file.Name())
-	interrupted := ctx.Err() != nil // the report is written, and the browser is not waited for
-	if !f.open || interrupted {
-		return nil
-	}
-	if err := openBrowser(file.Name()); err != nil {
-		return failure.New(failure.Unready, "open browser", file.Name(), "%w", err).
-			WithHint("open the file yourself: %s", file.Name())
+	if f.open && ctx.Err() == nil { // otherwise the report is written, and the browser is not waited for
+		if err := openBrowser(file.Name()); err != nil {
+			return failure.New(failure.Unready, "open browser", file.Name(), "%w", err).
+				WithHint("open the file yourself: %s", file.Name())
+		}
 	}
 	return nil
 }
@@ -49,8 +47,8 @@ func openBrowser(path string) error {
 	}
 	for _, program := range []string{"xdg-open", "x-www-browser", "www-browser", "wslview", "open"} {
 		if program, err = exec.LookPath(program); err == nil {
-			return exec.Command(program, "file://"+path).
-				Run() //nolint:gosec,noctx // fixed names; may outlive this process
+			//nolint:gosec,noctx // fixed names; may outlive this process
+			return exec.Command(program, "file://"+path).Run()
 		}
 	}
 	return err

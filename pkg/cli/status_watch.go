@@ -33,7 +33,7 @@ func (a *app) watchClusters(
 		doc, err := look(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the user has seen enough
 		case err != nil && shown == nil:
 			return err
 		case err == nil:
@@ -43,7 +43,7 @@ func (a *app) watchClusters(
 			return failure.Annotate(err, "print status", "")
 		}
 		if wait.For(ctx, interval) != nil {
-			return nil
+			return nil //nolint:nilerr // as above
 		}
 	}
 }

@@ -148,7 +148,7 @@ func (p Plan) CheckWithin(within time.Duration, pair int64) error {
 	if within >= least {
 		return nil
 	}
-	possible := (least + step - 1) / step * step
+	possible := (least + step - 1).Truncate(step)
 	return failure.New(failure.Usage, "plan copies", "", "%d snapshots with %.1f GiB cannot be copied within %v",
 		len(p.Copies), float64(p.FullBytes+p.ChangedBytes)/(1<<30), within).
 		WithHint("the throughput between the regions allows %v at the shortest; leave the duration out, "+
@@ -169,7 +169,7 @@ func (p Plan) Each(within time.Duration, pair int64) (time.Duration, error) {
 			atOnce += c.Bytes
 		}
 	}
-	each := within / time.Duration(max(1, rounds)) / step * step
+	each := (within / time.Duration(max(1, rounds))).Truncate(step)
 	if each >= step && each >= seconds(largest, RateOfOne) && each >= seconds(atOnce, max(1, pair)) {
 		return min(each, longest), nil
 	}

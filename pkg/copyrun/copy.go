@@ -135,7 +135,6 @@ func (c *copier) retryLater(what string, err error) {
 
 // classify takes for each source the copy that is furthest, and deletes the others.
 func (c *copier) classify(ctx context.Context, found []ebs.Snapshot) error {
-	now := time.Now()
 	epoch := c.runner.Fence().Epoch()
 	before := c.copies
 	c.copies = map[sourceID]ebs.Snapshot{}
@@ -169,6 +168,12 @@ func (c *copier) classify(ctx context.Context, found []ebs.Snapshot) error {
 			}
 		}
 	}
+	return c.expect(before)
+}
+
+// expect notes of each source which copy the next answers have to show, and which of those that were shown is gone.
+func (c *copier) expect(before map[sourceID]ebs.Snapshot) error {
+	now := time.Now()
 	for source := range c.byID {
 		_, there := c.copies[source]
 		id, expected := c.expects[source]

@@ -29,9 +29,8 @@ type run struct {
 	runner *runner.Runner
 	about  journal.About
 
-	made    made
-	result  Result
-	resumed bool // what an earlier process made has to go first
+	made   made
+	result Result
 }
 
 // made is what this process and earlier ones of the run may have made.

@@ -96,7 +96,7 @@ func (r *run) removeTarget(
 		s.Note("waiting until %s for volumes that an unanswered request may have made",
 			until.UTC().Format(time.RFC3339))
 	}
-	return r.deleteVolumes(ctx, s, t, until)
+	return r.deleteVolumes(ctx, t, until)
 }
 
 // mayBeHidden reports whether the restore died while it asked for volumes, of which EC2 may not show all yet.
@@ -115,7 +115,7 @@ func (r *run) mayBeHidden(ctx context.Context, id cluster.RunID) (bool, error) {
 }
 
 // deleteVolumes deletes the volumes with the restore's tag until EC2 shows none, and none can appear any more.
-func (r *run) deleteVolumes(ctx context.Context, s *phase.Scope, t journal.DrillTarget, until time.Time) error {
+func (r *run) deleteVolumes(ctx context.Context, t journal.DrillTarget, until time.Time) error {
 	err := wait.Until(ctx, wait.Every(r.opts.Poll), func() (bool, error) {
 		asked := time.Now()
 		found, err := r.volumesOf(ctx, t.Run)
@@ -125,7 +125,7 @@ func (r *run) deleteVolumes(ctx context.Context, s *phase.Scope, t journal.Drill
 		if len(found) == 0 && !asked.Before(until) {
 			return true, nil
 		}
-		err = r.deleteThese(ctx, t, found)
+		err = r.deleteThese(ctx, found)
 		return err != nil && !failure.Transient(err) && !failure.Is(err, errAttached), err
 	})
 	return failure.Annotate(wait.Reason(err), "delete volumes", "run "+string(t.Run))
@@ -152,7 +152,7 @@ func (r *run) volumesOf(ctx context.Context, id cluster.RunID) ([]cluster.Volume
 const errAttached = failure.Conflict
 
 // deleteThese deletes volumes, but none that a persistent volume names: those of the drill are gone by now.
-func (r *run) deleteThese(ctx context.Context, t journal.DrillTarget, ids []cluster.VolumeID) error {
+func (r *run) deleteThese(ctx context.Context, ids []cluster.VolumeID) error {
 	named, err := r.Kube.Handles(ctx)
 	if err != nil {
 		return err

@@ -174,7 +174,7 @@ func TestBlocks_ListTakesDays_TokensStayYoung(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, lists, a.Stats().Lists, "the block was young enough")
 			got = append(got, b.Index)
-			a.clock.Advance(days * 24 * time.Hour)
+			a.clock.Advance(days * 24 * time.Hour) //nolint:durationcheck // days is a constant
 		}
 		require.Equal(t, want, got)
 		require.ElementsMatch(t, refused, slices.Collect(maps.Keys(a.direct.Refusals())))

@@ -100,12 +100,12 @@ func (r *Reader) readLocks(
 			return failure.Annotate(err, "read lock", o.Key)
 		}
 		l := new(Lock)
-		if err != nil || json.Unmarshal(body, &l.Record) != nil || manifest.LockKey(l.Record.Cluster) != o.Key {
+		if err == nil && json.Unmarshal(body, &l.Record) == nil && manifest.LockKey(l.Record.Cluster) == o.Key {
+			l.Alive = alive(&l.Record, o.Modified, now)
+			found[i] = l
+		} else {
 			bad[i] = o.Key
-			return nil
 		}
-		l.Alive = alive(&l.Record, o.Modified, now)
-		found[i] = l
 		return nil
 	})
 	if err != nil {
@@ -117,7 +117,7 @@ func (r *Reader) readLocks(
 	for _, l := range found {
 		locks[l.Record.Cluster] = l
 	}
-	return locks, slices.DeleteFunc(append(bad, more...), func(key string) bool { return key == "" }), err
+	return locks, slices.DeleteFunc(slices.Concat(bad, more), func(key string) bool { return key == "" }), err
 }
 
 // readJournals adds the owners' journals to locks that are not free. unreadable has a key, or "", for each.

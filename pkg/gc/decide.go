@@ -157,17 +157,15 @@ func (j *decider) volume(v ebs.Volume) (decided Item, ok bool) {
 		return it.decided(ActionKeep, "its tags name cluster %s but its run's journal names %s %s", it.Cluster,
 			r.Operation, r.Cluster), true
 	}
-	if because, alive := j.busy(r); alive {
-		return it.decided(ActionInUse, "%s", because), true
-	} else if because != "" {
-		return it.decided(ActionKeep, "%s", because), true
+	because, alive := j.busy(r)
+	if because == "" && r.Bound { // otherwise no cluster ever had it: a resolve since then finished a later restore
+		because, alive = j.resolving(r)
 	}
-	if r.Bound { // otherwise no cluster ever had it: a resolve since then finished a later restore
-		if because, alive := j.resolving(r); alive {
-			return it.decided(ActionInUse, "%s", because), true
-		} else if because != "" {
-			return it.decided(ActionKeep, "%s", because), true
-		}
+	switch {
+	case alive:
+		return it.decided(ActionInUse, "%s", because), true
+	case because != "":
+		return it.decided(ActionKeep, "%s", because), true
 	}
 	switch {
 	case r.Served, r.Ended && r.Error == "":

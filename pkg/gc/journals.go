@@ -65,7 +65,7 @@ func (j *decider) journals(r *Report, before time.Time) []Item {
 }
 
 // journal decides about a journal that is old enough to delete.
-func (j *decider) journal(r *run, left, elsewhere bool, before time.Time) Item { //nolint:gocyclo // one case per reason
+func (j *decider) journal(r *run, left, elsewhere bool, before time.Time) Item {
 	it := Item{Kind: KindJournal, ID: string(r.ID), Run: r.ID, Backup: r.Backup, Cluster: r.Cluster.String()}
 	switch {
 	case j.unread[r.Lock()] != nil:

@@ -95,7 +95,7 @@ func (s *sweep) delete(ctx context.Context, it *Item) error {
 		return s.EBS.DeleteVolume(ctx, cluster.VolumeID(it.ID))
 	case KindFastRestore:
 		return s.EBS.DisableFastRestore(ctx, []cluster.SnapshotID{cluster.SnapshotID(it.ID)}, []cluster.Zone{it.Zone})
-	case KindBackup, KindCluster, KindClaim, KindPV, KindJournal, KindReport:
+	case KindBackup, KindCluster, KindClaim, KindPV, KindJournal, KindReport, KindDrill:
 	}
 	return failure.New(failure.Unknown, "delete", it.ID, "no call deletes a %s", it.Kind)
 }

@@ -72,6 +72,7 @@ func child(node *yaml.Node, step string) *yaml.Node {
 		if i, err := strconv.Atoi(step); err == nil && i < len(node.Content) {
 			return node.Content[i]
 		}
+	default: // it has no children
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 // generation1 is TiDB Operator 1.x: one TidbCluster, and StatefulSets.
 type generation1 struct{ *Client }
 
-func (g generation1) get(ctx context.Context, name cluster.Name) (*unstructured.Unstructured, error) {
-	o, err := g.dynamic.Resource(operator1.Resource()).Namespace(name.Namespace).
+func (c generation1) get(ctx context.Context, name cluster.Name) (*unstructured.Unstructured, error) {
+	o, err := c.dynamic.Resource(operator1.Resource()).Namespace(name.Namespace).
 		Get(ctx, name.Name, metav1.GetOptions{})
 	if err = kubeerr.Wrap(err, "read tidbcluster", name.String()); failure.Is(err, failure.NotFound) {
 		return nil, nil
@@ -26,7 +26,7 @@ func (g generation1) get(ctx context.Context, name cluster.Name) (*unstructured.
 	return o, err
 }
 
-func (g generation1) read(_ context.Context, name cluster.Name, o *unstructured.Unstructured) (*source, error) {
+func (c generation1) read(_ context.Context, name cluster.Name, o *unstructured.Unstructured) (*source, error) {
 	tc, config, err := operator1.Read(name, o)
 	if err != nil {
 		return nil, err
@@ -47,8 +47,8 @@ func (g generation1) read(_ context.Context, name cluster.Name, o *unstructured.
 	}, nil
 }
 
-func (g generation1) names(ctx context.Context, namespace string) ([]cluster.Name, error) {
-	list, err := g.dynamic.Resource(operator1.Resource()).Namespace(namespace).List(ctx, metav1.ListOptions{})
+func (c generation1) names(ctx context.Context, namespace string) ([]cluster.Name, error) {
+	list, err := c.dynamic.Resource(operator1.Resource()).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list tidbclusters", namespace)
 	}

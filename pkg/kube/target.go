@@ -62,9 +62,9 @@ func targetFor(c *Client, source json.RawMessage) target {
 	return generation1{c}
 }
 
-func (generation1) api() (groupVersion, version string) { return operator1.GroupVersion, "1.x" }
+func (c generation1) api() (groupVersion, version string) { return operator1.GroupVersion, "1.x" }
 
-func (generation2) api() (groupVersion, version string) { return operator2.GroupVersion, "2.x" }
+func (g generation2) api() (groupVersion, version string) { return operator2.GroupVersion, "2.x" }
 
 // checkInstalled rejects a Kubernetes cluster without the Operator that makes the target.
 func (c *Client) checkInstalled(ctx context.Context, of target, namespace string) error {

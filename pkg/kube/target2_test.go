@@ -233,7 +233,7 @@ func TestTarget2_Delete_OperatorAway_WaitsForIt(t *testing.T) {
 	require.Len(t, away.server.List("tikvs", "tidb"), 3)
 }
 
-func TestTarget2_GroupOfAnEarlierCluster_IsRefused(t *testing.T) {
+func TestTarget2_GroupOfAnEarlierCluster_IsRefused(t *testing.T) { //nolint:tparallel // the parts share a lab
 	t.Parallel()
 	r := newLab(t).backUpCore(t)
 	for _, o := range kubetest.NewCoreCluster(kubetest.ClusterOptions{Name: source("dst"), TiKV: 1}) {

@@ -55,9 +55,9 @@ func BackupPrefix(id cluster.BackupID) string { return BackupsPrefix + string(id
 func ClaimKey(id cluster.BackupID) string { return BackupPrefix(id) + ClaimFile }
 
 // ManifestKey is the manifest's object.
-func ManifestKey(id cluster.BackupID) string {
-	return BackupPrefix(id) + ManifestFile
-} //nolint:revive // Key would not name which
+//
+//nolint:revive // Key would not name which
+func ManifestKey(id cluster.BackupID) string { return BackupPrefix(id) + ManifestFile }
 
 // MarksKey is the object with the marks.
 func MarksKey(id cluster.BackupID) string { return BackupPrefix(id) + MarksFile }

@@ -49,7 +49,7 @@ func TestBucket_Refused_IsDenied(t *testing.T) {
 }
 
 // Compliance stays compliance, and is only made longer.
-func TestBucket_Retain_ComplianceStays(t *testing.T) {
+func TestBucket_Retain_ComplianceStays(t *testing.T) { //nolint:tparallel // the parts follow each other
 	t.Parallel()
 	server := newServer(t, objstoretest.Config{})
 	b := bucketAt(t, server, "p")

@@ -48,8 +48,8 @@ func (f *fileStore) exclusively(ctx context.Context, do func() error) (err error
 }
 
 func writeSynced(path string, body []byte) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL,
-		0o640) //nolint:gosec // the group may read backups
+	//nolint:gosec // the group may read backups
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
 	if err != nil {
 		return err
 	}

@@ -211,9 +211,7 @@ func readBody(r io.Reader, length int64, into []byte) ([]byte, error) {
 	if length <= 0 || length > atOnce {
 		return io.ReadAll(r)
 	}
-	if int64(len(into)) != length {
-		into = make([]byte, length)
-	}
+	into = slices.Grow(into[:0], int(length))[:length]
 	n, err := io.ReadFull(r, into)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return into[:n], nil

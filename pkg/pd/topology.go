@@ -89,8 +89,8 @@ func (c *Client) Regions(ctx context.Context, keys cluster.KeyRange) ([]cluster.
 	const op = "list regions"
 	var regions []cluster.Region
 	for key := keys.Start; ; {
-		page, err := c.rpc.ScanRegions(ctx, key, keys.End,
-			regionPage) //nolint:staticcheck // PD 7.5 has no BatchScanRegions
+		//nolint:staticcheck // PD 7.5 has no BatchScanRegions
+		page, err := c.rpc.ScanRegions(ctx, key, keys.End, regionPage)
 		if err != nil {
 			return nil, translate(ctx, err, op, keys.String())
 		}

@@ -268,7 +268,7 @@ func (l *lab) applyEarly(t *testing.T, longer bool) {
 		return out
 	}
 	longest := logs(l.stores[1]) // when it was cut, or later
-	any := func(of func(p tikvtest.PeerState, others uint64) bool) func() bool {
+	aLeader := func(of func(p tikvtest.PeerState, others uint64) bool) func() bool {
 		return func() bool {
 			return slices.ContainsFunc(last.Peers(), func(p tikvtest.PeerState) bool {
 				others := longest[p.Region.GetId()]
@@ -277,7 +277,7 @@ func (l *lab) applyEarly(t *testing.T, longer bool) {
 		}
 	}
 	if longer {
-		require.Eventually(t, any(func(p tikvtest.PeerState, others uint64) bool {
+		require.Eventually(t, aLeader(func(p tikvtest.PeerState, others uint64) bool {
 			state, err := l.client.RaftState(within(t), last.Addr(), cluster.RegionID(p.Region.GetId()))
 			return err == nil && state.Last > others // as it is on the device
 		}), patience, 5*time.Millisecond, "no leader was written to")
@@ -287,7 +287,7 @@ func (l *lab) applyEarly(t *testing.T, longer bool) {
 	if longer {
 		stalled = logs(last)
 	}
-	require.Eventually(t, any(func(p tikvtest.PeerState, others uint64) bool {
+	require.Eventually(t, aLeader(func(p tikvtest.PeerState, others uint64) bool {
 		return p.Durable > stalled[p.Region.GetId()] && (!longer || stalled[p.Region.GetId()] > others)
 	}), patience, 5*time.Millisecond, "no leader has applied early")
 }

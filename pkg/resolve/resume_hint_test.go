@@ -24,7 +24,7 @@ func TestHint_ResolveIsNamedOnlyIfTheClusterIsKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := restoreLab(t, o, 1)
-			l.faults.Add(fault.Rule{Point: "tikv.*.RecoverRegion", Position: fault.Stall, Times: -1})
+			require.NoError(t, l.faults.Add(fault.Rule{Point: "tikv.*.RecoverRegion", Position: fault.Stall, Times: -1}))
 			cfg := l.config(o, "run")
 			cfg.Kept, cfg.Backup, cfg.Stall = row.kept, "nightly", time.Second
 			_, err := l.run(t, cfg, nil)

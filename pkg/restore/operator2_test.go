@@ -13,7 +13,7 @@ import (
 )
 
 // TiDB Operator 2.x has no restore of volume snapshots that br could take part in; tisnap's own refuses what is not recorded.
-func TestBackupOfOperator2_WithoutItsGroups_NothingIsMade(t *testing.T) {
+func TestBackupOfOperator2_WithoutItsGroups_NothingIsMade(t *testing.T) { //nolint:tparallel // the parts share a testbed
 	t.Parallel()
 	l := newLab(t)
 	m, err := catalog.Catalog{Store: l.store}.Load(t.Context(), "b")

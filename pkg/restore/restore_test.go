@@ -44,7 +44,7 @@ func TestRun_Failures_LeaveNothing(t *testing.T) {
 	t.Parallel()
 	steps := restore.StepNames(journal.StepCreateCluster, "await-restart")
 	for name, part := range map[string][]string{"first half": steps[:len(steps)/2], "second half": steps[len(steps)/2:]} {
-		t.Run(name, func(t *testing.T) { //nolint:tparallel // the steps share a testbed and follow each other
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
 			for _, step := range part {

@@ -9,7 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
-// All, in place of a number, keeps a backup for every hour, day, … that has one.
+// All is in place of a number, and keeps a backup for every hour, day, … that has one.
 const All = -1
 
 // Policy is what to keep. A backup is kept if any rule keeps it; zero rules keep nothing.

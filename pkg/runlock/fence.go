@@ -133,18 +133,28 @@ func (f *Fence) Confirm(ctx context.Context) error {
 		start = time.Now() // the process was suspended before it read the answer
 		record, _, err = Read(ctx, f.store, f.cluster)
 	}
-	switch {
-	case err == nil && (record.Owner.Run != f.owner.Run || held != nil && record.Nonce != held.lock.nonce):
+	if err == nil && record.Owner.Run != f.owner.Run {
 		f.Lose(lostTo(record))
-	case err == nil && record.Released && held != nil && !f.releasedIt():
+	} else if held != nil {
+		f.loseHeld(held, record, err)
+	}
+	return f.Loss()
+}
+
+// loseHeld records the loss of a held lock, if that is what was read.
+func (f *Fence) loseHeld(held *HeldLock, record *Record, err error) {
+	missing := failure.Is(err, failure.NotFound)
+	switch {
+	case err == nil && record.Nonce != held.lock.nonce:
+		f.Lose(lostTo(record))
+	case err == nil && record.Released && !f.releasedIt():
 		f.Lose(releasedByOthers(f.cluster))
-	case failure.Is(err, failure.NotFound) && held != nil && !f.releasedIt():
+	case missing && !f.releasedIt():
 		f.Lose(deleted(f.cluster))
-	case err != nil && !failure.Is(err, failure.NotFound) && held != nil && !held.lock.trusted(time.Now()):
+	case err != nil && !missing && !held.lock.trusted(time.Now()):
 		f.Lose(failure.New(failure.Conflict, "check lock", f.cluster.String(),
 			"it was not renewed for so long that another run may have it, and it cannot be read: %w", err))
 	}
-	return f.Loss()
 }
 
 // Holder reads the lock's owner. It records no loss.

@@ -98,6 +98,8 @@ func TestFence_TakenOver_IsReadFromTheLock(t *testing.T) {
 		require.NoError(t, l.Release(t.Context()))
 		require.Equal(t, fenced.HolderEndedRun, f.Holder(t.Context()))
 		require.Error(t, f.Confirm(t.Context()), "but a loss stays noted")
+		never := runlock.NewFence(store, prod, first)
+		require.ErrorContains(t, never.Confirm(t.Context()), "run-2", "a fence without a lock has lost to any other run")
 	})
 }
 

@@ -9,7 +9,7 @@ type Integer interface {
 
 // To returns n as a T, or the nearest value that a T can hold.
 func To[T, F Integer](n F) T {
-	t := T(n) //nolint:gosec // checked below
+	t := T(n)
 	if F(t) == n && (t < 0) == (n < 0) {
 		return t
 	}

@@ -105,7 +105,7 @@ func (c *Cluster) started(pod string, s *tikvtest.Store, replicas int) {
 		if slices.ContainsFunc(stores, func(s *tikvtest.Store) bool { return len(s.Peers()) > 0 }) {
 			return // it has data: a restart
 		}
-		slices.SortFunc(stores, func(a, b *tikvtest.Store) int { return int(a.ID()) - int(b.ID()) }) //nolint:gosec // ids are small
+		slices.SortFunc(stores, func(a, b *tikvtest.Store) int { return int(a.ID()) - int(b.ID()) })
 		var err error
 		if c.static > 0 {
 			err = tikvtest.BootstrapStatic(ctx, c.static, stores...)

@@ -126,7 +126,7 @@ func Start(ctx context.Context, cfg Config) (*Testbed, error) {
 	cfg.TiKV = waits(cfg.TiKV, cfg.TiKVScale)
 	ctx, cancel := context.WithCancel(ctx)
 	t := &Testbed{cfg: cfg, cancel: cancel, clock: timescale.New(cfg.Scale)}
-	here := ebstest.Config{Region: Region, Clock: t.clock, Faults: cfg.Faults, Rules: cfg.Rules, Keys: cfg.Keys, Seed: uint64(cfg.Seed)} //nolint:gosec // any bits will do
+	here := ebstest.Config{Region: Region, Clock: t.clock, Faults: cfg.Faults, Rules: cfg.Rules, Keys: cfg.Keys, Seed: uint64(cfg.Seed)}
 	away := here
 	away.Region = AwayRegion
 	vault := away

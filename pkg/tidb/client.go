@@ -71,7 +71,7 @@ func pool(cfg Config, variables map[string]string) (*sql.DB, error) {
 	conf := mysql.NewConfig()
 	conf.Net, conf.Addr, conf.User, conf.Passwd = "tcp", cfg.Address, cmp.Or(cfg.User, "root"), cfg.Password
 	conf.TLS, conf.Params, conf.Timeout = cfg.TLS, variables, dialTimeout
-	conf.Logger = log.New(io.Discard, "", 0) // it would write to stderr, and every error is returned
+	conf.Logger = log.New(io.Discard, "", 0) //nolint:forbidigo // it would write to stderr; every error is returned
 	if cfg.Reach != nil {
 		conf.DialFunc = func(ctx context.Context, _, address string) (net.Conn, error) {
 			return cfg.Reach(ctx, address)

@@ -102,7 +102,7 @@ func TestQuery_ReadsWhenTheClientWasOpened(t *testing.T) {
 }
 
 // TestQuery_Writes_Refused: TiDB itself refuses what writes, in any session that a statement runs in.
-func TestQuery_Writes_Refused(t *testing.T) {
+func TestQuery_Writes_Refused(t *testing.T) { //nolint:tparallel // the parts share a client
 	t.Parallel()
 	l := newLab(t)
 	for _, statement := range []string{

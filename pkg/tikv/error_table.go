@@ -160,7 +160,8 @@ func regionError(id cluster.RegionID, e *errorpb.Error) *RegionError {
 		}
 	}
 	if busy := e.ServerIsBusy; busy != nil {
-		out.Backoff = min(saturate.To[time.Duration](busy.BackoffMs), math.MaxInt64/time.Millisecond) * time.Millisecond
+		ms := min(saturate.To[int64](busy.BackoffMs), math.MaxInt64/int64(time.Millisecond))
+		out.Backoff = time.Duration(ms) * time.Millisecond
 	}
 	if out.Message == "" { // TiKV sends FlashbackNotPrepared without a message
 		out.Message = strings.TrimSpace(e.String())

@@ -109,8 +109,8 @@ func TestUntil_DeadlineHasPassed_KeepsTheReasonOfTheTryBefore(t *testing.T) {
 
 // overdue is a context whose deadline passes with the third try, and whose end is seen after that try's error.
 type overdue struct {
-	context.Context
-	tries, asked int
+	context.Context //nolint:containedctx // it is one
+	tries, asked    int
 }
 
 func (o *overdue) Deadline() (time.Time, bool) {

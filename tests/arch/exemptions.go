@@ -21,10 +21,11 @@ type Linters struct {
 	Exclusions struct{ Rules []Exclusion }
 }
 
-// Exclusion keeps linters from the files that Path matches, or from those of their findings that Text matches.
+// Exclusion keeps linters from the files that Path matches, or from those of their findings whose text or line Text or
+// Source matches.
 type Exclusion struct {
-	Path, Text string
-	Linters    []string
+	Path, Text, Source string
+	Linters            []string
 }
 
 // exemption is a comment that keeps linters from a line. It names them and has a reason.
@@ -86,6 +87,6 @@ func (l Linters) exempted(file, line, comment string) []Violation {
 // run reports whether the linter runs on the file.
 func (l Linters) run(linter, file string) bool {
 	return slices.Contains(l.Enable, linter) && !slices.ContainsFunc(l.Exclusions.Rules, func(e Exclusion) bool {
-		return e.Text == "" && slices.Contains(e.Linters, linter) && regexp.MustCompile(e.Path).MatchString(file)
+		return e.Text == "" && e.Source == "" && slices.Contains(e.Linters, linter) && regexp.MustCompile(e.Path).MatchString(file)
 	})
 }

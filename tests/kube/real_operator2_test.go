@@ -96,7 +96,7 @@ func (o *realOperator) start(t *testing.T, bed *testbed.Testbed) {
 	if help, _ := exec.CommandContext(t.Context(), program, "--help").CombinedOutput(); strings.Contains(string(help), leave) {
 		args = append(args, leave) // 2.0 never manages its definitions
 	}
-	cmd := exec.Command(program, args...)
+	cmd := exec.Command(program, args...) //nolint:noctx // ended below, after what uses it
 	cmd.Env = append(os.Environ(), bed.Env()...)
 	cmd.Stdout, cmd.Stderr = log, log
 	require.NoError(t, cmd.Start())

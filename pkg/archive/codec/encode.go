@@ -58,6 +58,7 @@ func (e *Encoder) Encode(block []byte) (ID, []byte) {
 		if flat(block) && !saves(e.inS2(block), block) {
 			return Stored, block
 		}
+	default: // levels of zstd
 	}
 	e.buf = e.zstd.EncodeAll(block, e.buf[:0])
 	return smaller(InZstd, e.buf, block)

@@ -144,7 +144,7 @@ func TestRun_LeaseIsBrokenBeforeTheCommit_FailsClosed(t *testing.T) {
 
 // What a prune condemned before the run's lease is stored again, although the base has it, also if it could not be read
 // at first, when the run had its lease already.
-func TestRun_BaseIsCondemned_RefersToNoneOfIt(t *testing.T) {
+func TestRun_BaseIsCondemned_RefersToNoneOfIt(t *testing.T) { //nolint:tparallel // the parts share a repository
 	t.Parallel()
 	l := newLab(t)
 	l.write(t, 0, span(0, 20)...)

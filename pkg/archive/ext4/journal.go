@@ -82,25 +82,35 @@ func (d *disk) journal(sb superblock) (*journal, error) {
 	if err := d.read(j.at(0), buf); err != nil {
 		return nil, err
 	}
+	return j, j.parse(buf, size)
+}
+
+// parse reads the journal's superblock. size is the number of the journal's blocks.
+func (j *journal) parse(buf []byte, size uint32) error {
 	u32 := func(offset int) uint32 { return binary.BigEndian.Uint32(buf[offset:]) }
 	j.end, j.first, j.transaction, j.start = u32(0x10), u32(0x14), u32(0x18), u32(0x1c)
 	j.wide, j.sums2, j.sums3 = u32(0x28)&journalWide != 0, u32(0x28)&journalSums2 != 0, u32(0x28)&journalSums3 != 0
 	j.seed = crc32c(initial, buf[0x30:0x40])
 	const known = journalRevokes | journalWide | journalSums2 | journalSums3
 	switch {
-	case u32(0) != journalMagic || u32(4) != superblockV2 || int64(u32(0xc)) != d.blockSize:
-		return nil, oddf("the journal has no superblock of version 2")
+	case u32(0) != journalMagic || u32(4) != superblockV2 || u32(0xc) != uint32(len(buf)):
+		return oddf("the journal has no superblock of version 2")
 	case u32(0x24) != 0 || u32(0x28)&^known != 0 || u32(0x2c) != 0 || j.sums2 && j.sums3:
-		return nil, oddf("the journal has a feature that is not handled: it has %#x, %#x and %#x",
+		return oddf("the journal has a feature that is not handled: it has %#x, %#x and %#x",
 			u32(0x24), u32(0x28), u32(0x2c))
-	case j.sums() && (buf[0x50] != 4 || crc32c(initial, without(buf[:1024], 0xfc, 4)) != u32(0xfc)):
-		return nil, oddf("the checksum of the journal's superblock is wrong")
+	case j.sums() && !summed(buf[:1024]):
+		return oddf("the checksum of the journal's superblock is wrong")
 	case u32(0x20) != 0:
-		return nil, oddf("the journal has recorded an error")
+		return oddf("the journal has recorded an error")
 	case j.end > size || j.first == 0 || j.first >= j.end || j.start >= j.end || j.start != 0 && j.start < j.first:
-		return nil, oddf("the journal's superblock makes no sense")
+		return oddf("the journal's superblock makes no sense")
 	}
-	return j, nil
+	return nil
+}
+
+// summed reports whether the checksum of a journal's superblock is right.
+func summed(sb []byte) bool {
+	return sb[0x50] == 4 && crc32c(initial, without(sb, 0xfc, 4)) == binary.BigEndian.Uint32(sb[0xfc:])
 }
 
 // sums reports whether the log has checksums.

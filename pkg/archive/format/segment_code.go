@@ -22,7 +22,7 @@ func (s Segment) encode() ([]byte, error) {
 			return nil, failure.New(failure.Usage, "encode segment", "", "block %d has the unknown state %d", i,
 				p.State)
 		}
-		if run++; i+1 == len(s) || s[i+1].State != p.State {
+		if run++; i+1 == len(s) || s[i+1].State != p.State { //nolint:gosec // there is one
 			runs = binary.AppendUvarint(runs, saturate.To[uint64](run)<<2|uint64(p.State))
 			run = 0
 		}

@@ -54,7 +54,7 @@ func (o *Other) Silent(after time.Duration) bool {
 func (o *Other) Decided(ctx context.Context, store objstore.Store) (bool, error) {
 	path, err := format.ArchivePath(o.Archive)
 	if o.Err != nil || err != nil {
-		return false, nil //nolint:nilerr // it is a reader's
+		return false, nil // it is a reader's
 	}
 	_, _, err = store.Get(ctx, path)
 	if failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" {

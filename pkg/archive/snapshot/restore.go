@@ -67,6 +67,7 @@ func Restore(
 		case ebs.SnapshotError:
 			return target.ID, failure.New(failure.Conflict, "write snapshot", string(target.ID), "%w", ErrAbandoned).
 				WithHint("delete it, and restore by another --run-id")
+		default: // it takes blocks, or the next call reports why not
 		}
 	}
 	refused := write(ctx, r, task, target)

@@ -184,7 +184,11 @@ func (absent) Absent() bool { return true }
 
 func (d *difference) Blocks(ctx context.Context, from, to int64) iter.Seq2[volume.Block, error] {
 	return func(yield func(volume.Block, error) bool) {
-		for b := range d.Image.Blocks(ctx, from, to) {
+		for b, err := range d.Image.Blocks(ctx, from, to) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
 			if b.Index() == d.absent {
 				b = absent{b}
 			}
@@ -275,7 +279,9 @@ func TestArchive_SourceFails_IsTheError(t *testing.T) {
 		"a block":  {func(yield func(volume.Block, error) bool) { yield(blockOf{1, broken}, nil) }, func(err error) bool { return errors.Is(err, broken) }},
 		"the list": {func(yield func(volume.Block, error) bool) { yield(nil, broken) }, func(err error) bool { return errors.Is(err, broken) }},
 		"out of order": {func(yield func(volume.Block, error) bool) {
-			_ = yield(blockOf{1, nil}, nil) && yield(blockOf{1, nil}, nil)
+			if yield(blockOf{1, nil}, nil) {
+				yield(blockOf{1, nil}, nil)
+			}
 		},
 			func(err error) bool { return failure.Is(err, failure.Corrupt) }},
 		"beyond the end": {func(yield func(volume.Block, error) bool) { yield(blockOf{9, nil}, nil) },

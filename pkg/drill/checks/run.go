@@ -80,7 +80,7 @@ func (o *Options) asked() []Kind {
 // choose returns the tables to check, in a random order that the seed repeats.
 func (o *Options) choose(tables []tidb.Table) []tidb.Table {
 	chosen := slices.Clone(tables)
-	random := rand.New(rand.NewPCG(o.Seed, 0)) //nolint:gosec // to be repeated, not to be secret
+	random := rand.New(rand.NewPCG(o.Seed, 0))
 	random.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
 	if !o.AllTables && len(chosen) > o.Tables {
 		chosen = chosen[:o.Tables]

@@ -205,14 +205,14 @@ func TestCopy_ByDuration_SharesWhatThePairHas(t *testing.T) {
 // EC2 accepts a copy whose key it cannot use.
 func TestCopy_KeyIsNotUsable_ErrorLater(t *testing.T) {
 	t.Parallel()
-	own, default_ := keyOf(prod, west, "own"), keyOf(prod, europe, "default")
+	own, usual := keyOf(prod, west, "own"), keyOf(prod, europe, "default")
 	for name, test := range map[string]struct {
 		key    string // of the copy
 		before func(w *world)
 		fails  bool
 	}{
 		"default key":                       {},
-		"default key is disabled":           {before: func(w *world) { w.away.SetKey(default_, ebs.Key{State: ebs.KeyDisabled}) }, fails: true},
+		"default key is disabled":           {before: func(w *world) { w.away.SetKey(usual, ebs.Key{State: ebs.KeyDisabled}) }, fails: true},
 		"own key":                           {key: keyOf(prod, europe, "dr")},
 		"key of another region":             {key: own, fails: true},
 		"key of another account":            {key: keyOf(other, europe, "dr"), fails: true},
@@ -246,7 +246,7 @@ func TestCopy_KeyIsNotUsable_ErrorLater(t *testing.T) {
 			}
 			require.Equal(t, ebs.SnapshotCompleted, p.State)
 			if test.key == "" {
-				require.Equal(t, default_, p.KMSKey)
+				require.Equal(t, usual, p.KMSKey)
 			}
 		})
 	}

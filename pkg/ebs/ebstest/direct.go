@@ -73,7 +73,9 @@ func (s *Server) Encrypt(id cluster.VolumeID, kmsKey string) error {
 	if err == nil {
 		v.encrypted, v.kmsKey = true, kmsKey
 		home := s.keyHome(kmsKey)
-		home.keys[kmsKey] = home.keys[kmsKey]
+		if _, has := home.keys[kmsKey]; !has {
+			home.keys[kmsKey] = keyUse{}
+		}
 	}
 	return err
 }

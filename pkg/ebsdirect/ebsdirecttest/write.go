@@ -70,7 +70,7 @@ func (s *Server) start(r *http.Request) (answer, error) {
 	}
 	clientToken := in.ClientToken
 	in.ClientToken = ""
-	request, _ := json.Marshal(in) // plain fields
+	request, _ := json.Marshal(in) //nolint:gosec // plain fields, without the token
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	s.mu.Lock()

@@ -65,7 +65,7 @@ func TestMake_ClosesTheNamespace(t *testing.T) {
 }
 
 // What would lead into the cage from outside is refused by the API server, whoever asks for it.
-func TestMake_ServicesOfOutside_AreRefused(t *testing.T) {
+func TestMake_ServicesOfOutside_AreRefused(t *testing.T) { //nolint:tparallel // the parts share a cage
 	t.Parallel()
 	l := newLab(t)
 	made := l.make(t)
@@ -162,7 +162,7 @@ func TestMake_WithoutWhatItNeeds_Refused(t *testing.T) {
 	}
 }
 
-func TestRemove_ThisCageAlone(t *testing.T) {
+func TestRemove_ThisCageAlone(t *testing.T) { //nolint:tparallel // the parts share a cage
 	t.Parallel()
 	l := newLab(t)
 	made := l.make(t)

@@ -52,22 +52,9 @@ func (b *backward) stores(groups []*unstructured.Unstructured, template, out, re
 	for _, v := range volumes {
 		volume, _ := v.(map[string]any)
 		name, _ := volume["name"].(string)
-		mounts, _ := volume["mounts"].([]any)
-		if len(mounts) != 1 {
-			return b.refuse("volume %s of its TiKVs is mounted at %d paths, and TiDB Operator 1.x has one", name,
-				len(mounts))
-		}
-		mount, _ := mounts[0].(map[string]any)
-		path, _ := mount["mountPath"].(string)
-		isData := mount["type"] == dataMount
-		switch {
-		case mount["subPath"] != nil && mount["subPath"] != "":
-			return b.refuse("its TiKVs store data in the folder %v of volume %s, and TiDB Operator 1.x in the volume "+
-				"itself", mount["subPath"], name)
-		case isData && path != "" && strings.TrimSuffix(path, "/") != defaultDataPath:
-			return b.refuse("its TiKVs store data in %s, and TiDB Operator 1.x in %s", path, defaultDataPath)
-		case !isData && path == "":
-			return b.refuse("volume %s of its TiKVs is mounted where only TiDB Operator 2.x knows", name)
+		path, isData, err := b.mount(name, volume)
+		if err != nil {
+			return err
 		}
 		class := volume["storageClassName"]
 		if class == nil {
@@ -93,6 +80,28 @@ func (b *backward) stores(groups []*unstructured.Unstructured, template, out, re
 		out["storageVolumes"] = more
 	}
 	return b.nameClaims()
+}
+
+// mount returns where a volume of the TiKVs is mounted, and whether their data are there.
+func (b *backward) mount(name string, volume map[string]any) (path string, isData bool, err error) {
+	mounts, _ := volume["mounts"].([]any)
+	if len(mounts) != 1 {
+		return "", false, b.refuse("volume %s of its TiKVs is mounted at %d paths, and TiDB Operator 1.x has one", name,
+			len(mounts))
+	}
+	mount, _ := mounts[0].(map[string]any)
+	path, _ = mount["mountPath"].(string)
+	isData = mount["type"] == dataMount
+	switch {
+	case mount["subPath"] != nil && mount["subPath"] != "":
+		err = b.refuse("its TiKVs store data in the folder %v of volume %s, and TiDB Operator 1.x in the volume "+
+			"itself", mount["subPath"], name)
+	case isData && path != "" && strings.TrimSuffix(path, "/") != defaultDataPath:
+		err = b.refuse("its TiKVs store data in %s, and TiDB Operator 1.x in %s", path, defaultDataPath)
+	case !isData && path == "":
+		err = b.refuse("volume %s of its TiKVs is mounted where only TiDB Operator 2.x knows", name)
+	}
+	return path, isData, err
 }
 
 func versionOf(group map[string]any) string {

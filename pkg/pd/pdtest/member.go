@@ -39,7 +39,7 @@ func (m *member) name() string {
 	return fmt.Sprintf("pd-%d", m.index)
 }
 
-func (m *member) id() uint64 { return m.server.disk.clusterID/1000*1000 + uint64(m.index) + 1 } //nolint:gosec // a small index
+func (m *member) id() uint64 { return m.server.disk.clusterID/1000*1000 + uint64(m.index) + 1 }
 
 func (m *member) url() string {
 	addr := m.addr

@@ -30,7 +30,7 @@ func (s *Server) FreshTS(context.Context) (uint64, error) {
 	return compose(ts.GetPhysical(), ts.GetLogical()), nil
 }
 
-func compose(physical, logical int64) uint64 { return uint64(physical)<<logicalBits + uint64(logical) } //nolint:gosec // both positive
+func compose(physical, logical int64) uint64 { return uint64(physical)<<logicalBits + uint64(logical) }
 
 // takeTSLocked gives out count timestamps; the answer is the last one.
 func (s *Server) takeTSLocked(count uint32) (*pdpb.Timestamp, error) {

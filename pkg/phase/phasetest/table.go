@@ -19,7 +19,7 @@ func CheckTable(root, file, section string, steps []phase.Step, update bool) err
 		return err
 	}
 	name := path.Join(root, file)
-	text, err := os.ReadFile(name) //nolint:gosec // a document of this repository
+	text, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func rows(random *rand.Rand, bytes int) []byte {
 		key += random.Uint64N(4) + 1
 		out = append(out, "t\x80\x00\x00\x00\x00\x00\x00\x5e_r"...)
 		out = binary.BigEndian.AppendUint64(out, key)
-		out = binary.BigEndian.AppendUint64(out, ^uint64(449000000000000000+random.Uint64N(1<<30)))
+		out = binary.BigEndian.AppendUint64(out, ^(449000000000000000 + random.Uint64N(1<<30)))
 		out = append(out, 0x80, 0, 3, 0, 0, 0, 2, 3, 4)
 		out = binary.LittleEndian.AppendUint32(out, random.Uint32N(1<<20))
 		for n := range 15 {
@@ -130,7 +130,7 @@ func Increment(w io.Writer, from io.Reader, percent int) error {
 		if _, err := w.Write(block[:n]); err != nil {
 			return err
 		}
-		if err != nil && err != io.ErrUnexpectedEOF { //nolint:errorlint // io.ReadFull returns it as it is
+		if err != nil && err != io.ErrUnexpectedEOF {
 			return err
 		}
 	}
@@ -149,7 +149,7 @@ func file(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // closed below if all went well
+	defer f.Close()
 	w := bufio.NewWriterSize(f, 1<<20)
 	if err := write(w); err != nil {
 		return err

@@ -48,7 +48,7 @@ func CreateImage(ctx context.Context, repo, image, id, base string, level codec.
 	if err != nil {
 		return stats, err
 	}
-	defer in.Close() //nolint:errcheck // only read
+	defer in.Close()
 	size, err := in.Seek(0, io.SeekEnd)
 	if err != nil {
 		return stats, err
@@ -100,7 +100,7 @@ func RestoreImage(ctx context.Context, repo, out, id string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // closed below if all went well
+	defer f.Close()
 	if err := f.Truncate(v.Size); err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func (c Config) floor(ctx context.Context, image string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	sample, err := bench.Take(ctx, &volume.Image{Bytes: c.Bytes, From: f}, 256<<20)
 	if err != nil {
 		return 0, err
@@ -157,7 +157,7 @@ func (c Config) increment(ctx context.Context, dir, image string) ([]Figure, err
 	if err != nil {
 		return nil, err
 	}
-	defer in.Close() //nolint:errcheck // only read
+	defer in.Close()
 	if err := file(next, func(w io.Writer) error { return Increment(w, in, 5) }); err != nil {
 		return nil, err
 	}

@@ -14,12 +14,12 @@ func same(want, got string) error {
 	if err != nil {
 		return err
 	}
-	defer a.Close() //nolint:errcheck // only read
+	defer a.Close()
 	b, err := os.Open(got)
 	if err != nil {
 		return err
 	}
-	defer b.Close() //nolint:errcheck // only read
+	defer b.Close()
 	x, y := make([]byte, 1<<20), make([]byte, 1<<20)
 	for at := int64(0); ; at += int64(len(x)) {
 		n, errA := io.ReadFull(a, x)

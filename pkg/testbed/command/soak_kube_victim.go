@@ -42,7 +42,7 @@ type kubeVictim struct {
 }
 
 func newKubeVictim(path, dir string, seed int64) *kubeVictim {
-	return &kubeVictim{path: path, dir: dir, rng: rand.New(rand.NewPCG(uint64(seed), 17))} //nolint:gosec // reproducible by design
+	return &kubeVictim{path: path, dir: dir, rng: rand.New(rand.NewPCG(uint64(seed), 17))}
 }
 
 func (v *kubeVictim) close() {

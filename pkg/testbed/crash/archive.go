@@ -51,7 +51,10 @@ func (s *scene) openRepo(ctx context.Context) (r *repository.Repository, done fu
 	if err != nil {
 		return nil, nil, err
 	}
-	done = store.(interface{ Close() }).Close
+	done = func() {}
+	if c, ok := store.(interface{ Close() }); ok {
+		done = c.Close
+	}
 	identity, err := format.Passphrase(passphrase)
 	if err == nil {
 		r, err = repository.Open(ctx, store, identity)

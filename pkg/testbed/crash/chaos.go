@@ -70,7 +70,7 @@ func Chaos(ctx context.Context, cfg ChaosConfig) (*ChaosResult, error) {
 	defer func() { _ = os.RemoveAll(dir) }() // a kubeconfig of servers that are gone
 	c := &chaos{
 		operator: cfg.Operator,
-		rng:      rand.New(rand.NewPCG(uint64(cfg.Seed), 13)), //nolint:gosec // reproducible by design
+		rng:      rand.New(rand.NewPCG(uint64(cfg.Seed), 13)),
 		program:  &Program{Path: cfg.Tisnap}, faults: &fault.Plan{},
 	}
 	_, err = round.Run(ctx, round.Config{

@@ -54,7 +54,7 @@ func Kills(ctx context.Context, cfg KillsConfig) (*KillsResult, error) {
 		return r, err
 	}
 	defer w.bed.Close()
-	rng := rand.New(rand.NewPCG(uint64(cfg.Seed), 17)) //nolint:gosec // reproducible by design
+	rng := rand.New(rand.NewPCG(uint64(cfg.Seed), 17))
 	err = w.kills(ctx, rng, cfg.Kills, r)
 	r.Output = w.out.String()
 	return r, err

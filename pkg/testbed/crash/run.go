@@ -147,6 +147,7 @@ func (s *scene) verifyResult(ctx context.Context) error {
 		return s.verifyLocked(ctx)
 	case Adopt:
 		return s.verifyAdopted(ctx)
+	default: // has or makes a cluster
 	}
 	if s.run == Backup {
 		if err := s.succeeds(ctx, "restore", s.name, "--to", s.target.String(), "--timeout", "1m"); err != nil {

@@ -79,7 +79,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	}
 	s := &state{
 		cfg: cfg, faults: &fault.Plan{},
-		rng:    rand.New(rand.NewPCG(uint64(cfg.Seed), 0x1eaf)), //nolint:gosec // reproducible by design
+		rng:    rand.New(rand.NewPCG(uint64(cfg.Seed), 0x1eaf)),
 		result: Result{Backup: -2, Restore: -2, Deleted: -2},
 	}
 	err := s.run(ctx)

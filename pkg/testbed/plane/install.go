@@ -80,7 +80,7 @@ func (p *Plane) install(ctx context.Context) error {
 	definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	var served []schema.GroupVersionResource
 	for _, file := range files {
-		text, err := os.ReadFile(file) //nolint:gosec // the definitions that were built
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}

@@ -37,7 +37,7 @@ const (
 // drawStall draws the stall of a backup by its seed: most of them between the first and the last cut, so that the logs of the
 // others end before it, where it began, or in it; some from the hold or the change of the limit on. Times are virtual.
 func drawStall(seed int64, stores int) logStall {
-	rng := rand.New(rand.NewPCG(uint64(seed), 0x51a1)) //nolint:gosec // reproducible by design
+	rng := rand.New(rand.NewPCG(uint64(seed), 0x51a1))
 	s := logStall{at: atCut, d: time.Second + time.Duration(rng.Int64N(int64(19*time.Second))), on: 1}
 	switch rng.IntN(8) {
 	case 0:

@@ -13,7 +13,7 @@ import (
 // markTrouble draws what goes wrong while a backup reads the regions' raft states, by the seed: in a third of the seeds
 // nothing does. The backup has fewer marks then or none, and is as good.
 func markTrouble(seed int64, c *testbed.Cluster, regions int) (string, []fault.Rule) {
-	rng := rand.New(rand.NewPCG(uint64(seed), 0x3a4b)) //nolint:gosec // reproducible by design
+	rng := rand.New(rand.NewPCG(uint64(seed), 0x3a4b))
 	stores := c.Stores()
 	one := "tikv." + strconv.FormatUint(stores[rng.IntN(len(stores))].ID(), 10) + ".RegionInfo"
 	rule := fault.Rule{Point: "tikv.*.RegionInfo", Nth: 1 + rng.IntN(regions), Times: 1 + rng.IntN(regions)}

@@ -193,7 +193,7 @@ func (s *state) round(ctx context.Context) error {
 
 // start makes the testbed, the source cluster and its rows. Crash positions, lags and latencies follow the seed.
 func (s *state) start(ctx context.Context) error {
-	rng := rand.New(rand.NewPCG(uint64(s.cfg.Seed), 1)) //nolint:gosec // reproducible by design
+	rng := rand.New(rand.NewPCG(uint64(s.cfg.Seed), 1))
 	ms := func(least, most int) time.Duration {
 		return time.Duration(least+rng.IntN(most-least+1)) * time.Millisecond
 	}

@@ -27,7 +27,6 @@ func (w *Workload) Churn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	//nolint:gosec // a workload has to be repeatable, not secret
 	r := rand.New(rand.NewPCG(uint64(w.cfg.Seed), 1<<32))
 	web := &http.Client{Timeout: churnTimeout}
 	defer web.CloseIdleConnections()

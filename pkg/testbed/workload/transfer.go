@@ -54,7 +54,6 @@ func (w *Workload) Run(ctx context.Context) error {
 		}
 	})
 	for i := range w.cfg.Clients {
-		//nolint:gosec // a workload has to be repeatable, not secret
 		t := &teller{workload: w, cluster: c, rand: rand.New(rand.NewPCG(uint64(w.cfg.Seed), uint64(i)))}
 		clients.Go(func() {
 			if errs[i] = t.run(ctx, work); errs[i] != nil {

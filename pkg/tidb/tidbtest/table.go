@@ -33,26 +33,26 @@ const (
 	signBit      = 1 << 63
 )
 
-// comparable encodes an integer so that bytes sort as numbers do, as TiDB's codec does.
-func comparable(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)^signBit) } //nolint:gosec // its bits
+// ordered encodes an integer so that bytes sort as numbers do, as TiDB's codec does.
+func ordered(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)^signBit) } //nolint:gosec // its bits
 
 func decodeInt(b []byte) int64 { return int64(binary.BigEndian.Uint64(b) ^ signBit) } //nolint:gosec // its bits
 
 // RowPrefix is what the keys of the table's rows begin with.
-func (t *Table) RowPrefix() []byte { return append(append([]byte{'t'}, comparable(t.ID)...), "_r"...) }
+func (t *Table) RowPrefix() []byte { return append(append([]byte{'t'}, ordered(t.ID)...), "_r"...) }
 
 // IndexPrefix is what the keys of the index's entries begin with.
 func (t *Table) IndexPrefix() []byte {
-	return append(append(append([]byte{'t'}, comparable(t.ID)...), "_i"...), comparable(indexID)...)
+	return append(append(append([]byte{'t'}, ordered(t.ID)...), "_i"...), ordered(indexID)...)
 }
 
 func (t *Table) rowKey(handle int64) string {
-	return string(append(t.RowPrefix(), comparable(handle)...))
+	return string(append(t.RowPrefix(), ordered(handle)...))
 }
 
 // entryKey ends the value with a zero byte, which no value has.
 func (t *Table) entryKey(value string, handle int64) string {
-	return string(append(append(append(t.IndexPrefix(), value...), 0), comparable(handle)...))
+	return string(append(append(append(t.IndexPrefix(), value...), 0), ordered(handle)...))
 }
 
 // decodeEntry is the reverse of entryKey.
