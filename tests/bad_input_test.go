@@ -110,6 +110,7 @@ func badCommandLine(t *testing.T, p *place) {
 		{"drill without time", drillArgs("--budget", "0s"), 2, []string{"want positive durations"}, []string{"--help"}},
 		{"drill that outlives its cage", drillArgs("--lifetime", "2h"), 2, []string{"its cage would expire after 2h0m0s"}, []string{"--lifetime"}},
 		{"drill that is proven by the Operator's pods", drillArgs("--outside-namespace", "tidb-admin"), 2, []string{"--outside-namespace is that of TiDB Operator"}, []string{"--help"}},
+		{"drill by no Operator", drillArgs("--operator", "3"), 2, []string{`"3"`}, []string{"use 1 or 2"}},
 		{"clean up without consent", []string{"drill", "clean", "--storage", whole}, 2, []string{"pass --yes"}, []string{"--help"}},
 		{"no target", restoreArgs(), 2, []string{"--to CLUSTER is missing"}, []string{"tisnap restore --help"}},
 		{"negative hold", backupArgs("--max-hold", "-1m"), 2, []string{"--max-hold -1m0s", "at least 1s"}, []string{"--help"}},

@@ -56,7 +56,7 @@ func (b *books) nothingOfDrills(t *testing.T) {
 // A drill of a good backup passes and leaves nothing; one of a torn backup fails at its checks, and leaves nothing either.
 func TestDrill(t *testing.T) { //nolint:tparallel // the parts drill one backup, one after another
 	t.Parallel()
-	b, stores, older, newer := twice(t, 1)
+	b, stores, older, newer := twice(t, 1, 1)
 	t.Run("dry run", func(t *testing.T) {
 		for _, backup := range [][]string{{"newer"}, {"latest", "--of", prod.String()}, {"--cluster", prod.String(), "--pick", "latest"}} {
 			e := b.refused(t, append([]string{"drill", "--storage", b.storageURL, "--dry-run"}, backup...)...)
@@ -117,6 +117,63 @@ func TestDrill(t *testing.T) { //nolint:tparallel // the parts drill one backup,
 		require.NotContains(t, e.stdout, "tisnap-drill-", "a cage is no cluster of anyone")
 	})
 	t.Run("expired cage", b.expiredCage)
+}
+
+// A backup is drilled by the Operator that made its cluster, or by the other one if that is chosen or alone; a torn one fails
+// at its checks by either.
+func TestDrill_OfOperator2(t *testing.T) { //nolint:tparallel // the parts drill one backup, one after another
+	t.Parallel()
+	b, stores, older, newer := twice(t, 1, 2)
+	made := b.clustersMade()
+	t.Run("good", func(t *testing.T) {
+		e, out := b.drillOf(t, "newer")
+		require.Equal(t, cli.ExitDone, e.code, e.stderr)
+		require.True(t, out.Passed)
+		require.Empty(t, out.Report.Warnings)
+		b.nothingOfDrills(t)
+		require.Equal(t, []string{"clusters"}, made())
+	})
+	t.Run("torn", func(t *testing.T) {
+		b.tear(t, "newer", stores[1], older)
+		e, out := b.drillOf(t, "newer")
+		b.tear(t, "newer", stores[1], newer)
+		require.Equal(t, cli.ExitCode(12), e.code, e.stderr)
+		d := out.Report.Drilled
+		require.Equal(t, []drill.State{drill.Passed, drill.Failed, drill.Gone}, []drill.State{d.Restore, d.Checks, d.TearDown})
+		require.Contains(t, e.stderr, "data inconsistency in table: ledger, index: owner")
+		b.nothingOfDrills(t)
+		require.Equal(t, []string{"clusters"}, made())
+	})
+	t.Run("the other one is chosen", func(t *testing.T) {
+		e, out := b.drillOf(t, "newer", "--operator", "1")
+		require.Equal(t, cli.ExitDone, e.code, e.stderr)
+		require.True(t, out.Passed)
+		b.nothingOfDrills(t)
+		require.Equal(t, []string{"tidbclusters"}, made())
+	})
+	t.Run("the other one is alone", func(t *testing.T) {
+		b.bed.Kube.ForgetGroup("core.pingcap.com")
+		e, out := b.drillOf(t, "newer")
+		require.Equal(t, cli.ExitDone, e.code, e.stderr)
+		require.True(t, out.Passed)
+		require.Contains(t, strings.Join(out.Report.Warnings, "\n"), "is restored into 1.x: only that Operator is installed here")
+		require.Equal(t, []string{"tidbclusters"}, made())
+	})
+}
+
+// clustersMade returns the resources of which clusters were made since it was asked last, if any drill made one.
+func (b *books) clustersMade() func() []string {
+	seen := len(b.bed.Kube.MutatingCalls())
+	return func() (made []string) {
+		calls := b.bed.Kube.MutatingCalls()
+		for _, call := range calls[seen:] {
+			if of := strings.Fields(call); of[0] == "create" && (of[1] == "clusters" || of[1] == "tidbclusters") {
+				made = append(made, of[1])
+			}
+		}
+		seen = len(calls)
+		return made
+	}
 }
 
 // expiredCage has no journal: the commands that clean up name it, and leave it.

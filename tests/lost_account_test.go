@@ -29,7 +29,7 @@ const (
 // the older backup fails at its checks; neither leaves anything.
 func TestPull_AccountAndRegionAreLost_CopyIsRestored(t *testing.T) {
 	t.Parallel()
-	b := newBooks(t, 1)
+	b := newBooks(t, 1, 1)
 	b.backUp(t, "older")
 	b.fill(t, version("first"), version("second"))
 	data := everything(t, b.keys)

@@ -42,11 +42,11 @@ type books struct {
 	before     map[string]bool // leak.Everything once the source is gone
 }
 
-// newBooks makes it, with so many replicas of each region. The ledger's rows, its index and the heartbeat are in regions of
-// their own, which begin on different stores.
-func newBooks(t *testing.T, replicas int) *books {
+// newBooks makes it, with so many replicas of each region, by a generation of TiDB Operator. The ledger's rows, its index and
+// the heartbeat are in regions of their own, which begin on different stores.
+func newBooks(t *testing.T, replicas, operator int) *books {
 	t.Helper()
-	b := &books{storageURL: tornStorage, place: newPlace(t, testbed.Config{Nodes: 6, Scale: 50, Boot: tikvtest.Placement{
+	b := &books{storageURL: tornStorage, place: newPlace(t, testbed.Config{Nodes: 6, Scale: 50, Operator: operator, Boot: tikvtest.Placement{
 		Replicas: replicas, Keys: [][]byte{ledger.IndexPrefix(), ledger.RowPrefix()},
 	}})}
 	c, err := b.bed.CreateCluster(t.Context(), prod, 3)
@@ -165,9 +165,9 @@ func (b *books) stores() (out []string) {
 }
 
 // twice is a cluster that is gone, of which there are two backups: the older one, and the newer one that is restored.
-func twice(t *testing.T, replicas int) (b *books, stores []string, older, newer map[cluster.VolumeID]*disk.Image) {
+func twice(t *testing.T, replicas, operator int) (b *books, stores []string, older, newer map[cluster.VolumeID]*disk.Image) {
 	t.Helper()
-	b = newBooks(t, replicas)
+	b = newBooks(t, replicas, operator)
 	older = b.backUp(t, "older")
 	b.fill(t, version("first"), version("second"))
 	newer = b.backUp(t, "newer")
@@ -192,7 +192,7 @@ func outcomes(r *checks.Result) map[string]checks.Outcome {
 // did, the restore ends well, and rows and index are of two moments. This is what a drill is for.
 func TestTornSet_ChecksOfADrill_SeeIt(t *testing.T) { //nolint:tparallel // the parts restore one backup, one after another
 	t.Parallel()
-	b, stores, older, newer := twice(t, 1)
+	b, stores, older, newer := twice(t, 1, 1)
 	t.Run("whole", func(t *testing.T) {
 		result := b.check(t, "newer")
 		require.Equal(t, checks.Passed, result.Outcome, "%+v", result)
@@ -214,7 +214,7 @@ func TestTornSet_ChecksOfADrill_SeeIt(t *testing.T) { //nolint:tparallel // the 
 // are older, tables are consistent, and only what is known to be newer shows it: a drill needs a statement of the user's, too.
 func TestTornSet_ThreeReplicas_OneOlderStoreIsBroughtUpToDate(t *testing.T) { //nolint:tparallel // as above
 	t.Parallel()
-	b, stores, older, _ := twice(t, 3)
+	b, stores, older, _ := twice(t, 3, 1)
 	t.Run("one store", func(t *testing.T) {
 		b.tear(t, "newer", stores[0], older)
 		result := b.check(t, "newer")
@@ -236,7 +236,7 @@ func TestTornSet_ThreeReplicas_OneOlderStoreIsBroughtUpToDate(t *testing.T) { //
 // Of regions that were split since, the older store has the ranges of before. The others outvote it, and the restore warns.
 func TestTornSet_OlderStoreHasTheRangesOfBeforeASplit_RestoreWarns(t *testing.T) {
 	t.Parallel()
-	b := newBooks(t, 3)
+	b := newBooks(t, 3, 1)
 	older := b.backUp(t, "older")
 	var keys [][]byte
 	for id := range byte(4) {

@@ -15,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/drill"
 	"github.com/tisnap/tisnap/pkg/drill/checks"
+	"github.com/tisnap/tisnap/pkg/restore"
 	"github.com/tisnap/tisnap/pkg/tidb"
 )
 
@@ -27,8 +28,9 @@ type drillFlags struct {
 	tables             string
 	budget             time.Duration
 	sqlUser            string
-	patches            []string
-	operator, outside  string
+	target             targetFlags
+	operatorNamespace  string
+	outside            string
 	image              string
 	lifetime, timeout  time.Duration
 	restoreWithin      time.Duration
@@ -109,9 +111,8 @@ func (f *drillFlags) register(cmd *cobra.Command) {
 	fl.DurationVar(&f.budget, "budget", time.Hour, "time for all checks together")
 	fl.StringVar(&f.sqlUser, "sql-user", "root",
 		"user of the restored cluster; "+sqlPasswordVariable+" has the password, if any")
-	fl.StringArrayVar(&f.patches, "patch", nil,
-		"patch file for the restored TidbCluster, after those of the drill; may be repeated")
-	fl.StringVar(&f.operator, "operator-namespace", "tidb-admin",
+	f.target.addChanges(fl)
+	fl.StringVar(&f.operatorNamespace, "operator-namespace", "tidb-admin",
 		"namespace of TiDB Operator, whose pods reach the cage")
 	fl.StringVar(&f.outside, "outside-namespace", "default",
 		"namespace without network policies, for the pods that must not reach the cage")
@@ -135,13 +136,22 @@ func (f *drillFlags) validate(args []string) error {
 		return errors.New("--budget, --lifetime, --restore-within and --canary-within: want positive durations")
 	case f.timeout < time.Second:
 		return fmt.Errorf("--timeout %s: want at least 1s", f.timeout)
-	case f.outside == f.operator:
+	case f.outside == f.operatorNamespace:
 		return errors.New("--outside-namespace is that of TiDB Operator, whose pods reach the cage")
 	}
 	if err := f.lockWait.validate(); err != nil {
 		return err
 	}
 	return f.volumeFlags.validate()
+}
+
+// into reads the flags of the restore, which makes the smallest cluster that works.
+func (f *drillFlags) into(cmd *cobra.Command, opts *restore.Options) error {
+	opts.Changes.Smallest = true
+	if err := f.target.into(cmd, opts); err != nil {
+		return err
+	}
+	return f.volumeFlags.into(opts)
 }
 
 // readChecks reads what is checked.

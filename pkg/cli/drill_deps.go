@@ -21,7 +21,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/cage"
-	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -98,7 +97,7 @@ func (a *app) drillDeps(
 	d.opts = drill.Options{
 		Tool: a.version.Version, Backup: id, Cluster: d.manifest.Source.Cluster,
 		ClusterID: d.manifest.Source.ClusterID, Checks: f.checks, ChecksDigest: f.digest,
-		From: []string{f.operator}, Outside: f.outside, Lifetime: f.lifetime, RestoreWithin: f.restoreWithin,
+		From: []string{f.operatorNamespace}, Outside: f.outside, Lifetime: f.lifetime, RestoreWithin: f.restoreWithin,
 		LockWait: f.lockWait.limit(), Chosen: chosen,
 	}
 	if d.kube.Inside() { // this pod connects to TiDB
@@ -115,12 +114,9 @@ func (a *app) drillDeps(
 	d.sqlUser = f.sqlUser
 	d.restore = restore.Options{
 		Backup: id, VerifyKey: key, Tool: a.version.Version, Timeout: f.timeout, Kubernetes: d.kube.Server(),
-		LockWait: f.lockWait.limit(), Operator: "1", // whose objects the patches below are of
+		LockWait: f.lockWait.limit(),
 	}
-	if err := f.into(&d.restore); err != nil {
-		return nil, err
-	}
-	if err := d.shrink(cmd, f.patches); err != nil {
+	if err := f.into(cmd, &d.restore); err != nil {
 		return nil, err
 	}
 	about, err := d.opts.About(ctx, &d.Deps)
@@ -134,30 +130,6 @@ func (a *app) drillDeps(
 	d.Probes = d.kube.Probes(d.opts.Run, f.image)
 	d.Plan, d.Restore, d.Open, d.HoldGC = d.plan, d.restoreInto, d.open, d.holdGC
 	return d, nil
-}
-
-// shrink makes the target the smallest cluster that works, then what the user wants of it.
-func (d *drillWork) shrink(cmd *cobra.Command, files []string) error {
-	source, err := d.manifest.Kubernetes.Source()
-	if err != nil {
-		return err
-	}
-	patch, err := kube.SmallestPatch(source)
-	if err != nil {
-		return err
-	}
-	d.restore.Changes.Patches = []json.RawMessage{patch}
-	for _, file := range files {
-		text, err := readInput(cmd, file)
-		if err != nil {
-			return err
-		}
-		if patch, err = operator1.ReadPatch(text, file); err != nil {
-			return err
-		}
-		d.restore.Changes.Patches = append(d.restore.Changes.Patches, patch)
-	}
-	return nil
 }
 
 // uncaged is Kubernetes before the cage exists: what would be made in it cannot be tried yet.
@@ -210,9 +182,12 @@ func (d *drillWork) holdGC(ctx context.Context, _ cluster.Name, run cluster.RunI
 }
 
 func (d *drillWork) open(ctx context.Context, target cluster.Name) (drill.Database, error) {
-	host := target.Name + "-tidb." + target.Namespace + ".svc"
+	found, err := d.kube.Cluster(ctx, target)
+	if err != nil {
+		return nil, err
+	}
 	return tidb.Open(ctx, tidb.Config{
-		Address: net.JoinHostPort(host, strconv.Itoa(sqlPort)), User: d.sqlUser,
+		Address: net.JoinHostPort(found.SQL, strconv.Itoa(sqlPort)), User: d.sqlUser,
 		Password: os.Getenv(sqlPasswordVariable), Reach: d.conn.dial,
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -31,14 +32,19 @@ func (f *targetFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.manifest, "from-manifest", "",
 		"create the cluster from the TidbCluster, or the Cluster and its groups, in this file (- for standard input) "+
 			"instead of the source's; refused if it could not open the data")
+	f.addChanges(fl)
+	fl.BoolVar(&f.print, "print-manifest", false,
+		"check everything and print the cluster that would be created; change nothing")
+}
+
+// addChanges adds those that a drill has too.
+func (f *targetFlags) addChanges(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&f.patches, "patch", nil,
 		"patch file for the TidbCluster, YAML or JSON: a list is a JSON Patch, anything else a merge patch, which for "+
 			"TiDB Operator 2.x has the kind and name of its object; may be repeated")
 	fl.StringVar(&f.operator, "operator", "",
 		"TiDB Operator that is to run the cluster: 1 (TidbCluster) or 2 (Cluster and groups); "+
 			"the default is the source's, or the only one installed")
-	fl.BoolVar(&f.print, "print-manifest", false,
-		"check everything and print the cluster that would be created; change nothing")
 }
 
 // readsInput reports whether a flag reads standard input.

@@ -53,8 +53,8 @@ func sourceOf2(name cluster.Name, read *operator2.Cluster) *source {
 			Name: name, Version: read.Version, Instance: name.Name, TLS: read.TLS, Stores: read.Stores,
 			ClientCA: read.ClientCA, ClientPair: read.ClientPair,
 			PDReplicas: read.PDReplicas, TiKVReplicas: read.TiKVReplicas, TiDBReplicas: read.TiDBReplicas,
-			PDReady: read.PDReady, TiDBReady: read.TiDBReady, Run: read.Run, RecoveryMode: read.Recovering,
-			Own: read.Recovering, Objects: read.Recorded, Unsteady: read.Unsteady,
+			PDReady: read.PDReady, TiDBReady: read.TiDBReady, SQL: read.SQL, Run: read.Run,
+			RecoveryMode: read.Recovering, Own: read.Recovering, Objects: read.Recorded, Unsteady: read.Unsteady,
 		},
 		pods: operator2.TiKVOf(name.Name),
 		place: func(p *corev1.Pod, volume string) (string, cluster.Role, error) {

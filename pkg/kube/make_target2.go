@@ -37,7 +37,7 @@ func makeTarget2(source json.RawMessage, to Target, volumes []RestoredVolume) (*
 		}
 		target.Changes.Manifest = own
 	}
-	target.Changes.Patches = to.Changes.Patches
+	target.Changes.Patches, target.Changes.Smallest = to.Changes.Patches, to.Changes.Smallest
 	index := map[string]int{}
 	for _, v := range volumes {
 		var claim corev1.PersistentVolumeClaim

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"encoding/json"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,8 +10,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/cage"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
-	"github.com/tisnap/tisnap/pkg/kube/operator1"
-	"github.com/tisnap/tisnap/pkg/kube/operator2"
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
 
@@ -71,17 +68,6 @@ func (c *Client) Cages() *cage.Cages { return cage.New(c.core) }
 // Probes returns the probes of a run's cage, whose pods run nc of the image.
 func (c *Client) Probes(run cluster.RunID, image string) cage.Prober {
 	return &cage.Pods{Core: c.core, Run: run, Image: image}
-}
-
-// SmallestPatch returns the change that makes of a backup's cluster the smallest one that a drill can check. A cluster
-// of TiDB Operator 2.x is a Usage error: there is no such change yet for its objects.
-func SmallestPatch(source json.RawMessage) (json.RawMessage, error) {
-	if _, ok := operator2.Recorded(source); ok {
-		return nil, failure.New(failure.Usage, "make smallest cluster", "",
-			"the backup's cluster is of TiDB Operator 2.x, and drills are of 1.x only").
-			WithHint("restore it by hand: tisnap restore")
-	}
-	return operator1.SmallestPatch(source)
 }
 
 // NamespaceUID returns the UID of a namespace; "" if there is none.

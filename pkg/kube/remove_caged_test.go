@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,21 +64,39 @@ func TestRemoveCaged_WhatIsNotTheRuns_Stays(t *testing.T) {
 	}
 }
 
-// The smallest cluster is one that a restore makes: its patch is one of those that data allow.
-func TestSmallestPatch(t *testing.T) {
+// Of the source the smallest cluster has the stores, one PD and one TiDB at rest, and nothing that leads out of it.
+func TestTargetManifest_Smallest(t *testing.T) {
 	t.Parallel()
-	object := kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source("src"), PD: 3, TiDB: 2, TLS: true})
-	source, err := object.MarshalJSON()
+	one, err := kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: source("src"), PD: 3, TiDB: 2, TLS: true}).MarshalJSON()
 	require.NoError(t, err)
-	patch, err := kube.SmallestPatch(source)
+	two, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "List",
+		"items": kubetest.NewCoreCluster(kubetest.ClusterOptions{Name: source("src"), PD: 3, TiDB: 2, TLS: true}),
+	})
 	require.NoError(t, err)
-	to := kube.Target{Name: cluster.Name{Namespace: "cage", Name: "src"}, Run: run}
-	to.Changes.Patches = append(to.Changes.Patches, patch)
-	text, err := kube.TargetManifest(source, to, nil)
-	require.NoError(t, err)
-	for _, want := range []string{"tidb_enable_ddl = false", "run-auto-analyze = false", "type: ClusterIP", "pvReclaimPolicy: Delete"} {
-		require.Contains(t, string(text), want)
+	for name, row := range map[string]struct {
+		source json.RawMessage
+		large  string
+		want   []string
+	}{
+		"TiDB Operator 1.x": {one, `tidb-replicas: "2"`, []string{"type: ClusterIP", "pvReclaimPolicy: Delete", "run-auto-analyze = false"}},
+		"TiDB Operator 2.x": {two, "replicas: 2", []string{"run-auto-analyze = false"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			to := kube.Target{Name: cluster.Name{Namespace: "cage", Name: "src"}, Run: run}
+			text, err := kube.TargetManifest(row.source, to, nil)
+			require.NoError(t, err)
+			require.Contains(t, string(text), row.large)
+			require.Contains(t, string(text), "tlsCluster")
+			to.Changes.Smallest = true
+			text, err = kube.TargetManifest(row.source, to, nil)
+			require.NoError(t, err)
+			for _, want := range append(row.want, "tidb_enable_ddl = false") {
+				require.Contains(t, string(text), want)
+			}
+			require.NotContains(t, string(text), "tlsCluster")
+			require.NotContains(t, string(text), row.large)
+		})
 	}
-	require.NotContains(t, string(text), "tlsCluster")
-	require.NotContains(t, string(text), "replicas: 2")
 }

@@ -33,6 +33,9 @@ func (o *Options) Request() map[string]string {
 	if o.Volume.SizeGiB != 0 { // older versions did not compare it
 		request["volume-size"] = strconv.FormatInt(o.Volume.SizeGiB, 10)
 	}
+	if o.Changes.Smallest {
+		request["smallest"] = "true"
+	}
 	if o.Operator != "" {
 		request["operator"] = o.Operator
 	}

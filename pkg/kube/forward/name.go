@@ -65,7 +65,8 @@ func (f *Forwarder) podAt(ctx context.Context, host string) (types.NamespacedNam
 	var found *corev1.Pod
 	for i := range list.Items {
 		pod := &list.Items[i]
-		if pod.DeletionTimestamp != nil || !isMember(pod, name.service) && !operator2.IsPDOf(name.service, pod.Labels) {
+		if pod.DeletionTimestamp != nil ||
+			!isMember(pod, name.service) && !operator2.IsBehind(name.service, pod.Labels) {
 			continue
 		}
 		if found == nil || ready(pod) && !ready(found) {

@@ -38,8 +38,10 @@ type TidbCluster struct {
 	// Elsewhere are stores of the same TiDB cluster in other Kubernetes clusters, each of which is backed up by a run
 	// of its own. It is nil for every cluster read from an API server.
 	Elsewhere map[cluster.StoreID]bool
-	TiDBReady int             // healthy TiDB members, from the status
-	Object    json.RawMessage // unchanged, including unknown fields
+	TiDBReady int // healthy TiDB members, from the status
+	// SQL is the host of TiDB's service; "" without TiDB.
+	SQL    string
+	Object json.RawMessage // unchanged, including unknown fields
 	// Objects are those of a cluster of TiDB Operator 2.x, which has no Object, as a manifest keeps them.
 	Objects []json.RawMessage
 	// Own means that a restore made it for itself: it cannot be given to another one.
@@ -110,6 +112,7 @@ func Read(name cluster.Name, o *unstructured.Unstructured) (tc TidbCluster, conf
 		TLS:           doc.Spec.TLSCluster.Enabled,
 		Scaling:       doc.Status.TiKV.Phase == "Scale",
 		ClientCA:      ClientSecret(name.Name), ClientPair: ClientSecret(name.Name),
+		SQL: name.Name + "-tidb." + name.Namespace + ".svc",
 	}
 	if v := doc.Spec.TiKV.Version; v != "" {
 		tc.Version = v

@@ -9,11 +9,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// SmallestPatch returns the patch for Changes that turns a cluster into the smallest one that opens its data: one PD
+// smallestPatch returns the patch that turns a cluster into the smallest one that opens its data: one PD
 // and one TiDB, whose background work rests, and neither TiFlash nor anything that sends data elsewhere. What it would
 // need of the source's namespace is left out: TLS, service accounts, and settings that make its services reachable
 // from outside.
-func SmallestPatch(source json.RawMessage) (json.RawMessage, error) {
+func smallestPatch(source json.RawMessage) (json.RawMessage, error) {
 	const op = "make smallest cluster"
 	var content map[string]any
 	if err := decodeObject(source, &content); err != nil {

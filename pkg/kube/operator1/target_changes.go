@@ -25,10 +25,12 @@ type Changes struct {
 	// Patches are applied in order to the result: a list is a JSON Patch (RFC 6902), an object a merge patch (RFC
 	// 7386). Kubernetes has no strategic merge for custom resources, as it would need their Go types.
 	Patches []json.RawMessage
+	// Smallest makes the smallest cluster that a drill can check, before the patches.
+	Smallest bool
 }
 
 // Any reports whether there are changes.
-func (c *Changes) Any() bool { return c.Manifest != nil || len(c.Patches) > 0 }
+func (c *Changes) Any() bool { return c.Manifest != nil || len(c.Patches) > 0 || c.Smallest }
 
 // ReadManifest finds the TidbCluster among the objects of a YAML or JSON text. None, or several, is Usage.
 func ReadManifest(text []byte, file string) (json.RawMessage, error) {

@@ -3,6 +3,7 @@ package operator1
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -45,6 +46,13 @@ func Make(source json.RawMessage, to Target) (Made, error) {
 		if err := checkOwn(source, to); err != nil {
 			return Made{}, err
 		}
+	}
+	if to.Changes.Smallest {
+		patch, err := smallestPatch(from)
+		if err != nil {
+			return Made{}, err
+		}
+		to.Changes.Patches = slices.Insert(slices.Clone(to.Changes.Patches), 0, patch)
 	}
 	made, err := copiedCluster(from, to)
 	if err != nil {

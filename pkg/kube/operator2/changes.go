@@ -30,6 +30,8 @@ type Changes struct {
 	// Patches are applied in order to the result: merge patches (RFC 7386), each of the object whose kind and name it
 	// has.
 	Patches []json.RawMessage
+	// Smallest makes, of the source's objects, the smallest cluster that a drill can check, before the patches.
+	Smallest bool
 }
 
 // Config is the configuration of a TiKVGroup of the source, and of the target.

@@ -26,7 +26,8 @@ type Cluster struct {
 	Version                                string // of the first TiKVGroup
 	PD                                     string // URL; "" before the Operator has set it
 	PDReplicas, TiKVReplicas, TiDBReplicas int
-	PDReady, TiDBReady                     int // members, by their groups' statuses
+	PDReady, TiDBReady                     int    // members, by their groups' statuses
+	SQL                                    string // host of the service of the first TiDBGroup; "" without one
 	// Run is the one that created it; "" if tisnap did not. Recovering is Recovering of its object.
 	Run        cluster.RunID
 	Recovering bool
@@ -97,6 +98,7 @@ func (c *Cluster) count(g *groupDoc) {
 	case tidbGroupKind:
 		c.TiDBReplicas += g.Spec.Replicas
 		c.TiDBReady += g.Status.ReadyReplicas
+		c.SQL = cmp.Or(c.SQL, g.Name+"-"+tidb+"."+g.Namespace+".svc")
 	case tikvGroupKind:
 		c.TiKVReplicas += g.Spec.Replicas
 		c.Version = cmp.Or(c.Version, g.Spec.Template.Spec.Version)

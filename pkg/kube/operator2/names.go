@@ -41,10 +41,11 @@ const (
 	componentLabel = "pingcap.com/component"
 )
 
-// The components of stores and of PD.
+// The components of stores, of PD and of TiDB.
 const (
 	tikv = "tikv"
 	pd   = "pd"
+	tidb = "tidb"
 )
 
 // TiKVOf selects the instances and pods of a cluster's stores.
@@ -76,11 +77,14 @@ func ResourceOf(kind string) schema.GroupVersionResource {
 	return Resource(strings.ToLower(kind) + "s")
 }
 
-// IsPDOf reports whether a pod with these labels is a PD behind a service: that of its group or, with several groups,
-// of its cluster.
-func IsPDOf(service string, pod map[string]string) bool {
-	return pod[componentLabel] == pd &&
-		(service == pod[groupLabel]+"-"+pd || service == pod[clusterLabel]+"-"+pd)
+// IsBehind reports whether a pod with these labels is a PD or TiDB behind a service: that of its group or, of PD with
+// several groups, of its cluster.
+func IsBehind(service string, pod map[string]string) bool {
+	switch component := pod[componentLabel]; component {
+	case pd, tidb:
+		return service == pod[groupLabel]+"-"+component || component == pd && service == pod[clusterLabel]+"-"+pd
+	}
+	return false
 }
 
 // IsPod reports whether a name is like that of a pod of PD or TiKV: GROUP-COMPONENT-SUFFIX.

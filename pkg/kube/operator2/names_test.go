@@ -6,13 +6,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestIsPDOf_TheServiceOfItsGroupOrCluster(t *testing.T) {
+func TestIsBehind_TheServiceOfItsGroupOrCluster(t *testing.T) {
 	t.Parallel()
 	pod := map[string]string{clusterLabel: "prod", groupLabel: "pd-a", componentLabel: "pd"}
-	require.True(t, IsPDOf("pd-a-pd", pod))
-	require.True(t, IsPDOf("prod-pd", pod))
-	require.False(t, IsPDOf("pd-b-pd", pod))
-	require.False(t, IsPDOf("hot-pd", map[string]string{groupLabel: "hot", componentLabel: "tikv"}))
+	require.True(t, IsBehind("pd-a-pd", pod))
+	require.True(t, IsBehind("prod-pd", pod))
+	require.False(t, IsBehind("pd-b-pd", pod))
+	require.False(t, IsBehind("hot-pd", map[string]string{groupLabel: "hot", componentLabel: "tikv"}))
+	sql := map[string]string{clusterLabel: "prod", groupLabel: "db", componentLabel: "tidb"}
+	require.True(t, IsBehind("db-tidb", sql))
+	require.False(t, IsBehind("prod-tidb", sql))
+	require.False(t, IsBehind("db-pd", sql))
 }
 
 func TestBelongsTo_ByTheSpecAlone(t *testing.T) {

@@ -92,6 +92,11 @@ func Make(recorded []json.RawMessage, to Target) (*Made, error) {
 	if err := checkName("Cluster", to.Name.Name, maxCluster); err != nil {
 		return nil, err
 	}
+	if to.Changes.Smallest {
+		if err := m.shrink(); err != nil {
+			return nil, err
+		}
+	}
 	if err := m.readChanges(to.Changes); err != nil {
 		return nil, err
 	}

@@ -148,7 +148,7 @@ func (b *backward) component(groups []*unstructured.Unstructured) error {
 		b.spec[tikv] = out
 	case tidbGroupKind:
 		out["service"] = map[string]any{"type": "ClusterIP"} // 2.x always makes one
-		b.spec["tidb"] = out
+		b.spec[tidb] = out
 		b.loseAll(kind, groups[1:])
 	}
 	if len(requests) > 0 {

@@ -58,7 +58,7 @@ func Translate(tidbCluster json.RawMessage, claims []json.RawMessage) (*Translat
 		return nil, err
 	}
 	version, _ := take(t.spec, "version").(string)
-	for _, component := range []string{pd, tikv, "tidb"} {
+	for _, component := range []string{pd, tikv, tidb} {
 		if err := t.component(component, version); err != nil {
 			return nil, err
 		}
@@ -106,7 +106,7 @@ func (t *translation) component(name, version string) error {
 	if !has {
 		return nil
 	}
-	n := need{kind: map[string]string{pd: pdGroupKind, tikv: tikvGroupKind, "tidb": tidbGroupKind}[name]}
+	n := need{kind: map[string]string{pd: pdGroupKind, tikv: tikvGroupKind, tidb: tidbGroupKind}[name]}
 	n.replicas, _ = take(from, "replicas").(int64)
 	n.image, _ = take(from, "baseImage").(string)
 	own, _ := take(from, "version").(string)
@@ -124,7 +124,7 @@ func (t *translation) component(name, version string) error {
 			WithHint("restore it into TiDB Operator 1.x")
 	}
 	requests, _ := from["requests"].(map[string]any)
-	if size := take(requests, "storage"); size != nil && name != "tidb" {
+	if size := take(requests, "storage"); size != nil && name != tidb {
 		class := take(from, "storageClassName")
 		n.volumes = append(n.volumes, volumeOf(dataMount, map[string]any{"type": dataMount}, size, class))
 		if name == tikv {
@@ -312,7 +312,7 @@ func lost(spec map[string]any) (paths []string) {
 	}
 	for field, value := range spec {
 		of, isComponent := value.(map[string]any)
-		if !isComponent || !slices.Contains([]string{pd, tikv, "tidb"}, field) {
+		if !isComponent || !slices.Contains([]string{pd, tikv, tidb}, field) {
 			add("spec."+field, value)
 			continue
 		}

@@ -23,13 +23,22 @@ type killPoint struct {
 // outside is the namespace from which a drill's probes must not reach its cage.
 const outside = "default"
 
-// killPoints are where a drill is killed: every second one, or all with TISNAP_TEST_EVERY_KILL.
-func killPoints() []killPoint {
+// killPoints are where a drill is killed, of a cluster of a generation of TiDB Operator: every second one, or all with
+// TISNAP_TEST_EVERY_KILL.
+func killPoints(operator int) []killPoint {
 	all := []killPoint{
 		{"kube.create.networkpolicies", 1, 0}, {"kube.create.namespaces", 1, 0}, {"ec2.CreateVolume", 1, 0},
 		{"kube.create.pods", 1, 0}, {"kube.create.persistentvolumes", 1, 0}, {"kube.create.tidbclusters", 1, 0},
 		{"kube.delete.tidbclusters", 1, 0}, {"tidb.Tables", 1, 0}, {"kube.delete.namespaces", 1, 0},
 		{"ec2.DeleteVolume", 1, 0}, {"kube.create.pods", 3, 1},
+	}
+	if operator == 2 {
+		all = []killPoint{
+			{"kube.create.clusters", 1, 0}, {"kube.create.pods", 3, 1}, {"kube.create.tikvs", 2, 0}, {"ec2.CreateVolume", 1, 0},
+			{"kube.update.clusters", 1, 0}, {"kube.create.persistentvolumes", 1, 0}, {"kube.create.tidbgroups", 1, 0},
+			{"tidb.Tables", 1, 0}, {"kube.delete.clusters", 1, 0}, {"kube.delete.persistentvolumes", 1, 0},
+			{"ec2.DeleteVolume", 1, 0}, {"kube.delete.namespaces", 1, 0},
+		}
 	}
 	if os.Getenv("TISNAP_TEST_EVERY_KILL") != "" {
 		return all
@@ -44,15 +53,25 @@ func killPoints() []killPoint {
 // A drill that is killed at any of its steps leaves what `drill clean` and `gc --cluster` remove: all of it.
 func TestDrill_Killed_CleanLeavesNothing(t *testing.T) {
 	t.Parallel()
+	drillsKilled(t, 1)
+}
+
+func TestDrill_OfOperator2Killed_CleanLeavesNothing(t *testing.T) {
+	t.Parallel()
+	drillsKilled(t, 2)
+}
+
+func drillsKilled(t *testing.T, operator int) {
+	t.Helper()
 	removers := [][]string{{"drill", "clean", "--yes"}, {"gc", "--cluster", "--older-than", "0s", "--yes"}}
-	for i, at := range killPoints() {
+	for i, at := range killPoints(operator) {
 		t.Run(fmt.Sprint(at.call, " ", at.nth), func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 			defer cancel()
 			path, err := shipped.Program()
 			require.NoError(t, err)
-			w, err := newWorld(ctx, t.TempDir(), &Program{Path: path}, 1)
+			w, err := newWorld(ctx, t.TempDir(), &Program{Path: path}, operator)
 			require.NoError(t, err)
 			defer w.bed.Close()
 			args, err := ofDrill(ctx, w)
