@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"filippo.io/age"
@@ -175,4 +177,64 @@ func TestCopy_IntoAnotherAccount_ByRoles(t *testing.T) {
 	require.Len(t, described.EC2.Missing, len(pushed.Items), "the account of the credentials does not have them")
 	require.Equal(t, cli.ExitDone, p.runAway(t, append(there, "delete", string(firstBackup), "--yes", "--last", "--delete-rate", "100")...))
 	require.Empty(t, p.bed.Vault.Snapshots())
+}
+
+// TestCopy_OfACopy_OutlivesBoth copies a backup into another account and region, and that copy back into the first, where both
+// before it are then deleted: what is left names both, and is restored with all rows.
+func TestCopy_OfACopy_OutlivesBoth(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, testbed.Config{Nodes: 9, Scale: 20})
+	c, err := p.bed.CreateCluster(t.Context(), prod, 3)
+	require.NoError(t, err)
+	load, err := workload.New(workload.Config{PD: c.PD.URLs(), Accounts: 100, Clients: 2, Regions: 6, Seed: 1})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, load.Close()) }()
+	require.NoError(t, load.Load(t.Context()))
+	rows := resolvedRows(t, c, load)
+	home, there := p.bed.EC2.AddRole("backups", ""), p.bed.Vault.AddRole("vault", "")
+	const vault, back = "s3://" + testbed.Bucket + "/vault", "s3://" + testbed.Bucket + "/back"
+	run := func(code cli.ExitCode, args ...string) ending {
+		t.Helper()
+		e := p.run(t, args...)
+		require.Equal(t, code, e.code, "%v: %s", args, e.stderr)
+		return e
+	}
+	inVault := []string{"--storage", vault, "--ebs-role-arn", there}
+	remove := slices.Concat(inVault, []string{"delete", string(firstBackup), "--yes", "--last", "--delete-rate", "100"})
+	name := string(firstBackup)
+	run(cli.ExitDone, "backup", prod.String(), "--name", name, "--consistent-now", "--storage", whole)
+	run(cli.ExitDone, "copy", name, "--storage", whole, "--to-storage", vault, "--to-region", testbed.AwayRegion, "--role-arn", there)
+	run(cli.ExitDone, append(inVault, "copy", name, "--to-storage", back, "--to-region", p.bed.EC2.Region(), "--role-arn", home)...)
+
+	var described struct {
+		CopyOf struct {
+			Location, Region, Account string
+			CopyOf                    struct {
+				Location, Region, Account string
+				CopyOf                    *struct{}
+			}
+		}
+		Snapshots []struct{ ID, CopiedFrom cluster.SnapshotID }
+	}
+	require.NoError(t, json.Unmarshal([]byte(run(cli.ExitDone, "describe", name, "--storage", back, "-o", "json").stdout), &described))
+	of := described.CopyOf
+	require.Equal(t, []string{testbed.AwayRegion, testbed.VaultAccount, p.bed.EC2.Region(), p.bed.EC2.Account()},
+		[]string{of.Region, of.Account, of.CopyOf.Region, of.CopyOf.Account})
+	require.Contains(t, of.Location, "/vault")
+	require.Contains(t, of.CopyOf.Location, strings.TrimPrefix(whole, "s3://"))
+	require.Nil(t, of.CopyOf.CopyOf)
+	shown := run(cli.ExitDone, "describe", name, "--storage", back).stdout
+	require.Regexp(t, `(?m)^copy of      \S+/vault, in eu-west-1 of account 222222222222\n  itself of  \S+, in us-west-2 of account `, shown)
+
+	run(cli.ExitDone, "pin", name, "--storage", vault, "--reason", "audit")
+	run(cli.ExitDone, "delete", name, "--storage", whole, "--yes", "--last", "--delete-rate", "100")
+	require.Len(t, p.bed.EC2.Snapshots(), len(described.Snapshots), "those of the last copy alone")
+	require.EqualValues(t, 6, p.runAway(t, remove...))
+	run(cli.ExitDone, "unpin", name, "--storage", vault, "--yes")
+	require.Equal(t, cli.ExitDone, p.runAway(t, remove...))
+	require.Empty(t, p.bed.Vault.Snapshots())
+	run(cli.ExitDone, "gc", "--storage", back, "--older-than", "0s", "--yes")
+	run(cli.ExitDone, "list", "--check", "--storage", back)
+	run(cli.ExitDone, "restore", name, "--to", "tidb/copy", "--storage", back)
+	p.requireRows(t, "copy", rows)
 }

@@ -32,6 +32,7 @@ type describeDoc struct {
 	SealedAt   time.Time            `json:"sealedAt"`
 	Pin        *manifest.Pin        `json:"pin,omitempty"`
 	Parts      partsDoc             `json:"parts,omitempty"`
+	CopyOf     *manifest.CopyOf     `json:"copyOf,omitempty"`
 	EC2        ec2Facts             `json:"ec2"`
 	Snapshots  []manifest.Snapshot  `json:"snapshots"`
 	EarlyApply *report.EarlyApply   `json:"earlyApply"`
@@ -113,7 +114,8 @@ func (a *app) describe(ctx context.Context, id cluster.BackupID, verifyKey strin
 		header: newHeader("Backup"), Backup: m.ID, Cluster: m.Source.Cluster, Version: m.Source.Version,
 		Operator: m.Kubernetes.Operator(), Region: m.Region,
 		BackupTS: m.BackupTS, CreatedAt: m.CreatedAt, SealedAt: m.SealedAt, Snapshots: m.Snapshots,
-		EarlyApply: earlyApplyOf(m), LogBackups: m.LogBackups, logs: logBackupsText(m), Parts: partsOf(m),
+		EarlyApply: earlyApplyOf(m), LogBackups: m.LogBackups, logs: logBackupsText(m),
+		Parts: partsOf(m), CopyOf: m.CopyOf,
 	}
 	pin, err := cat.PinOf(ctx, m.ID, m.Run)
 	if err != nil {
@@ -159,6 +161,10 @@ func (d *describeDoc) table(w io.Writer, v view) error {
 			"%s\n",
 		oneLine(d.Backup), oneLine(d.Cluster), oneLine(d.Version), operator, oneLine(d.Region), d.BackupTS,
 		v.in(d.BackupTS.Time()).Format("2006-01-02 15:04:05.000 MST"), v.text(d.SealedAt), d.EarlyApply.Text())
+	for c, name := d.CopyOf, "copy of"; c != nil && err == nil; c, name = c.CopyOf, "  itself of" {
+		_, err = fmt.Fprintf(w, "%-12s %s, in %s of account %s\n", name, oneLine(c.Location), oneLine(c.Region),
+			oneLine(c.Account))
+	}
 	if err == nil && d.Pin != nil {
 		_, err = fmt.Fprintf(w, "kept         %s\n", pinText(*d.Pin, v))
 	}

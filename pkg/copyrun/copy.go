@@ -320,14 +320,17 @@ func (c *copier) ask(ctx context.Context) error {
 
 // request asks for the copy of a snapshot.
 func (r *run) request(of manifest.Snapshot) ebs.CopyRequest {
+	tags := ebs.Tags{
+		ebs.TagRun: string(r.opts.Run), ebs.TagBackup: string(r.opts.Backup),
+		ebs.TagCluster: r.opts.Cluster.String(),
+		ebs.TagStorage: r.runner.StorageID(), ebs.TagStore: of.Store.String(),
+		ebs.TagEpoch:                      ebs.EpochTag(r.runner.Fence().Epoch()),
+		ebs.TagVolumeOf + string(of.Role): string(of.Volume),
+	}
+	if over := r.copyOf().Over(); over != "" {
+		tags[ebs.TagCopiedOver] = over
+	}
 	return ebs.CopyRequest{
-		Snapshot: of.ID, Region: r.found.manifest.Region, KMSKey: r.opts.KMSKey, Within: r.result.Plan.Each,
-		Tags: ebs.Tags{
-			ebs.TagRun: string(r.opts.Run), ebs.TagBackup: string(r.opts.Backup),
-			ebs.TagCluster: r.opts.Cluster.String(),
-			ebs.TagStorage: r.runner.StorageID(), ebs.TagStore: of.Store.String(),
-			ebs.TagEpoch:                      ebs.EpochTag(r.runner.Fence().Epoch()),
-			ebs.TagVolumeOf + string(of.Role): string(of.Volume),
-		},
+		Snapshot: of.ID, Region: r.found.manifest.Region, KMSKey: r.opts.KMSKey, Within: r.result.Plan.Each, Tags: tags,
 	}
 }

@@ -72,15 +72,11 @@ func (r *run) draft(ctx context.Context) (*manifest.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(r.found.document)
 	of := r.found.manifest
 	m := *of
 	m.Run, m.Tool, m.Region = r.opts.Run, r.opts.Tool, r.Target.Region()
-	m.CopyOf = &manifest.CopyOf{
-		Run: of.Run, Tool: of.Tool, Storage: from.ID, Location: from.Here, Region: of.Region,
-		Account: r.found.source[of.Snapshots[0].ID].Owner, ManifestSHA256: hex.EncodeToString(sum[:]),
-	}
-	m.Snapshots = nil
+	m.CopyOf, m.Snapshots = r.copyOf(), nil
+	m.CopyOf.Storage, m.CopyOf.Location = from.ID, from.Here
 	for _, s := range of.Snapshots {
 		made := copies[s.ID]
 		s.CopiedFrom, s.ID, s.StartedAt = s.ID, made.ID, made.StartedAt.UTC()
@@ -88,6 +84,15 @@ func (r *run) draft(ctx context.Context) (*manifest.Manifest, error) {
 		m.Snapshots = append(m.Snapshots, s)
 	}
 	return &m, nil
+}
+
+// copyOf describes the source, but for its storage.
+func (r *run) copyOf() *manifest.CopyOf {
+	of, sum := r.found.manifest, sha256.Sum256(r.found.document)
+	return &manifest.CopyOf{
+		Run: of.Run, Tool: of.Tool, Region: of.Region, Account: r.found.source[of.Snapshots[0].ID].Owner,
+		ManifestSHA256: hex.EncodeToString(sum[:]), CopyOf: of.CopyOf,
+	}
 }
 
 // completed returns the copies by their sources, and an error unless each is what it should be.

@@ -31,6 +31,8 @@ const (
 	TagDrillExpires = "tisnap.io/drill-expires"
 	// TagCopiedFrom names the snapshot that a copy was made of, in its own region.
 	TagCopiedFrom = "tisnap.io/copied-from"
+	// TagCopiedOver names the regions and accounts that a copy of a copy came through, the last first: REGION/ACCOUNT.
+	TagCopiedOver = "tisnap.io/copied-over"
 )
 
 // SnapshotState is EC2's state of a snapshot.

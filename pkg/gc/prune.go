@@ -60,7 +60,7 @@ type pruning struct {
 	opts   PruneOptions
 	world  *world
 	report *BackupsReport
-	newest map[cluster.VolumeID]cluster.BackupID // who has the newest copy of each volume
+	newest map[lineage]cluster.BackupID // who has the newest copy of each volume
 }
 
 // plan decides for every backup, and changes nothing.

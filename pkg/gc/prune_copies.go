@@ -9,21 +9,35 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// copies are what the sealed copies of a storage have of each volume.
-type copies map[cluster.BackupID][]manifest.Snapshot
+// lineage is what EC2 copies the changes of alone: a volume, by the way that its copies came.
+type lineage struct {
+	volume cluster.VolumeID
+	over   string // see manifest.CopyOf
+}
+
+// copies are what the sealed copies of a storage have of each volume, by when EC2 began it.
+type copies map[cluster.BackupID]map[lineage]time.Time
+
+func copiesOf(m *manifest.Manifest) map[lineage]time.Time {
+	out := map[lineage]time.Time{}
+	for _, s := range m.Snapshots {
+		out[lineage{s.Volume, m.CopyOf.Over()}] = s.StartedAt
+	}
+	return out
+}
 
 // newest maps each volume to the good copy that EC2 began last: the next copy of the volume is incremental for as long
 // as that one exists. A copy that lacks snapshots does not count, as they are gone.
-func (c copies) newest(broken map[cluster.BackupID]string) map[cluster.VolumeID]cluster.BackupID {
-	out, at := map[cluster.VolumeID]cluster.BackupID{}, map[cluster.VolumeID]time.Time{}
-	for id, snapshots := range c {
+func (c copies) newest(broken map[cluster.BackupID]string) map[lineage]cluster.BackupID {
+	out := map[lineage]cluster.BackupID{}
+	for id, of := range c {
 		if broken[id] != "" {
 			continue
 		}
-		for _, s := range snapshots {
-			switch c := s.StartedAt.Compare(at[s.Volume]); {
-			case out[s.Volume] == "", c > 0, c == 0 && id > out[s.Volume]:
-				out[s.Volume], at[s.Volume] = id, s.StartedAt
+		for volume, at := range of {
+			last := out[volume]
+			if d := at.Compare(c[last][volume]); last == "" || d > 0 || d == 0 && id > last {
+				out[volume] = id
 			}
 		}
 	}
@@ -38,8 +52,8 @@ func (p *pruning) nextFull(e catalog.Entry) string {
 		return ""
 	}
 	n := 0
-	for _, s := range of {
-		if p.newest[s.Volume] == e.ID {
+	for volume := range of {
+		if p.newest[volume] == e.ID {
 			n++
 		}
 	}

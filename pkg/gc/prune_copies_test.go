@@ -14,13 +14,19 @@ import (
 // copied seals a copy whose snapshots, one of each volume, EC2 began at that hour. Its backup was cut on that day.
 func (p *place) copied(t *testing.T, id cluster.BackupID, day, hour int, volumes ...cluster.VolumeID) {
 	t.Helper()
+	p.copiedOver(t, id, nil, day, hour, volumes...)
+}
+
+// copiedOver is copied for the copy of a backup that was itself copied, unless of is nil.
+func (p *place) copiedOver(t *testing.T, id cluster.BackupID, of *manifest.CopyOf, day, hour int, volumes ...cluster.VolumeID) {
+	t.Helper()
 	run := cluster.RunID("run-" + id)
 	p.died(t, run, journal.About{Operation: journal.Copy, Cluster: prod, Backup: id})
 	created := now.AddDate(0, 0, day)
 	m := &manifest.Manifest{
 		ID: id, Run: run, Region: region, BackupTS: cluster.MakeTS(created, 0), CreatedAt: created,
 		Source: cluster.Topology{Cluster: prod, ClusterID: 7, Version: "8.5.0"},
-		CopyOf: &manifest.CopyOf{Run: "r", Storage: "s", Location: "l", Region: "eu-west-1", Account: "a", ManifestSHA256: "0"},
+		CopyOf: &manifest.CopyOf{Run: "r", Storage: "s", Location: "l", Region: "eu-west-1", Account: "a", ManifestSHA256: "0", CopyOf: of},
 	}
 	for i, volume := range volumes {
 		v := cluster.Volume{ID: volume, Role: cluster.RoleData, Zone: "us-west-2a", VolumeSpec: cluster.VolumeSpec{Type: "gp3", SizeGiB: 100}}
@@ -56,6 +62,10 @@ func TestPrune_NewestCopyOfAVolume_StaysUnlessAllowed(t *testing.T) {
 			p.copied(t, "one", 1, 1, a, b)
 			p.copied(t, "two", 2, 2, a, c)
 		}, map[cluster.BackupID]Action{"one": ActionKeep, "two": ActionKeep}, "the newest copy of 1 of its 2 volumes: the next copy would be full"},
+		"the newer one came another way": {func(t *testing.T, p *place) {
+			p.copied(t, "one", 1, 1, a, b)
+			p.copiedOver(t, "two", &manifest.CopyOf{}, 2, 2, a, b)
+		}, map[cluster.BackupID]Action{"one": ActionKeep, "two": ActionKeep}, "the newest copy of 2 of its 2 volumes: the next copy would be full"},
 		"the newer one is broken": {func(t *testing.T, p *place) {
 			p.copied(t, "one", 1, 2, a, b)
 			p.copied(t, "two", 2, 3, a, b)

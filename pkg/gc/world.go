@@ -96,7 +96,7 @@ func (w *world) readBackups(ctx context.Context, c catalog.Catalog) error {
 			return err
 		case m != nil:
 			if m.CopyOf != nil {
-				w.copies[e.ID] = m.Snapshots
+				w.copies[e.ID] = copiesOf(m)
 			}
 			e.ClusterID = m.Source.ClusterID // seals of older versions do not have it
 			w.backups[e.ID], w.regions[e.ID] = e, m.Region

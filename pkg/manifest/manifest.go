@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -87,6 +88,17 @@ type CopyOf struct {
 	Region         string        `json:"region"`
 	Account        string        `json:"account"`
 	ManifestSHA256 string        `json:"manifestSHA256"` // of the source's manifest, hexadecimal
+	// CopyOf is the source's own, if it was a copy, too: so the chain ends at the backup that was cut.
+	CopyOf *CopyOf `json:"copyOf,omitempty"`
+}
+
+// Over names the regions and accounts that the data of a copy came through, the last first; "" if its source was cut.
+// EC2 takes a copy of a copy for no later copy of the volume that came another way.
+func (c *CopyOf) Over() string {
+	if c == nil || c.CopyOf == nil {
+		return ""
+	}
+	return strings.TrimSpace(c.Region + "/" + c.Account + " " + c.CopyOf.Over())
 }
 
 // Snapshot is one EBS snapshot with what its volume was like at the cut.
