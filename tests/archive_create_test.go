@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"filippo.io/age"
@@ -13,7 +15,9 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/archive/volume"
 	"github.com/tisnap/tisnap/pkg/cli"
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/report"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed"
 )
 
@@ -78,6 +82,43 @@ func TestArchiveCreate_TwoBackups_GivesBothBackWithoutTheirSnapshots(t *testing.
 		}
 	}
 	do(&struct{}{}, "archive", "verify")
+}
+
+// TestArchiveCreate_Latest_FirstFinishesWhatItBegan: an archive may take longer than the time to the next backup.
+func TestArchiveCreate_Latest_FirstFinishesWhatItBegan(t *testing.T) {
+	t.Parallel()
+	faults := &fault.Plan{}
+	p := newPlace(t, testbed.Config{Nodes: 3, Scale: 20, Faults: faults})
+	_, err := p.bed.CreateCluster(t.Context(), prod, 3)
+	require.NoError(t, err)
+	key := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(key, []byte("correct horse battery staple"), 0o600))
+	repo := []string{"--repo", "s3://" + testbed.Bucket + "/archive", "--repo-passphrase-file", key}
+	archive := func(code cli.ExitCode, args ...string) (stderr string, of cluster.BackupID) {
+		t.Helper()
+		e := p.run(t, slices.Concat([]string{"archive"}, args, repo, []string{"--storage", whole, "-o", "json"})...)
+		require.Equal(t, code, e.code, e.stderr)
+		var made struct {
+			Report struct{ Backup cluster.BackupID }
+		}
+		require.NoError(t, json.Unmarshal([]byte(e.stdout), &made))
+		return e.stderr, made.Report.Backup
+	}
+	archive(cli.ExitDone, "init")
+	backUp := func(name string) {
+		t.Helper()
+		e := p.run(t, "backup", prod.String(), "--name", name, "--storage", whole)
+		require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	}
+	backUp("older")
+	require.NoError(t, faults.Add(fault.Rule{Point: "ebs.GetSnapshotBlock", Position: fault.Before, Code: "AccessDeniedException"}))
+	archive(7, "create", "latest")
+	backUp("newer")
+	for _, want := range []cluster.BackupID{"older", "newer"} {
+		stderr, of := archive(cli.ExitDone, "create", "latest")
+		require.Equal(t, want, of)
+		require.Equal(t, want == "older", strings.Contains(stderr, "continuing with the backup that was the latest when it began, older"), stderr)
+	}
 }
 
 // requireImage requires that a file begins with content, and has only zeros in the next blocks.

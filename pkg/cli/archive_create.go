@@ -22,6 +22,7 @@ import (
 // archiveCreateFlags are the flags of `tisnap archive create`.
 type archiveCreateFlags struct {
 	latest    latestFlags
+	chosen    string // by latest: see create.Options
 	run, base string
 	level     codec.Level
 	skipFree  create.SkipFree
@@ -63,6 +64,7 @@ backup cannot be deleted meanwhile.`,
 			if err != nil {
 				return err
 			}
+			f.chosen = f.latest.chosen(args[0])
 			return a.archiveCreate(cmd, f, repo, id)
 		},
 	}
@@ -176,7 +178,7 @@ func (a *app) archiveDeps(
 		return deps, opts, err
 	}
 	opts = create.Options{
-		Tool: a.version.Version, Backup: id, Base: f.base, Level: f.level, SkipFree: f.skipFree,
+		Tool: a.version.Version, Backup: id, Chosen: f.chosen, Base: f.base, Level: f.level, SkipFree: f.skipFree,
 		LockWait: f.lockWait.limit(),
 	}
 	if opts.VerifyKey, err = readVerifyKey(f.verifyKey); err != nil {
@@ -205,6 +207,9 @@ func (a *app) archiveDeps(
 		return deps, opts, err
 	}
 	deps.EC2, deps.Region = e, e.Region()
+	if opts.Backup, err = a.stillChosen(ctx, deps.Store, f.run, opts.About(r)); err != nil {
+		return deps, opts, err
+	}
 	opts.Run, _, err = continued(ctx, deps.Store, s.log, f.run, opts.About(r))
 	opts.Owner = runlock.NewOwner(opts.Run, string(journal.Archive))
 	return deps, opts, err

@@ -262,15 +262,10 @@ func (a *app) restoreDeps(
 		}
 	}
 	request.Backup, request.Chosen, request.Request = opts.Backup, chosen, opts.Request()
-	earlier, err := chosenEarlier(ctx, store, request)
-	if err != nil {
+	if opts.Backup, err = a.stillChosen(ctx, store, f.run, request); err != nil {
 		return deps, opts, err
 	}
-	if earlier != nil && (f.run == "" || f.run == string(earlier.ID)) {
-		a.note(fmt.Sprintf("run %s is not finished: continuing with the backup that was the latest when it began, %s",
-			earlier.ID, oneLine(earlier.Backup)))
-		request.Backup, opts.Backup = earlier.Backup, earlier.Backup
-	}
+	request.Backup = opts.Backup
 	run, _, err := continued(ctx, store, s.log, f.run, request)
 	opts.Run, opts.Owner = run, owner(cmd, run)
 	return deps, opts, err

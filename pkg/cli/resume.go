@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -72,13 +73,27 @@ func continued(
 	return id, "", err
 }
 
-// chosenEarlier returns the target's unfinished run that the same command began when its reference meant another
+// stillChosen returns the request's backup, or that of the run that chosenEarlier returns, and notes it. named is the
+// run that the user named; "" if none.
+func (a *app) stillChosen(
+	ctx context.Context, store objstore.Store, named string, request journal.About,
+) (cluster.BackupID, error) {
+	earlier, err := chosenEarlier(ctx, store, request)
+	if err != nil || earlier == nil || named != "" && named != string(earlier.ID) {
+		return request.Backup, err
+	}
+	a.note(fmt.Sprintf("run %s is not finished: continuing with the backup that was the latest when it began, %s",
+		earlier.ID, oneLine(earlier.Backup)))
+	return earlier.Backup, nil
+}
+
+// chosenEarlier returns the unfinished run that the same command began when its reference meant another
 // backup, such as latest before a newer one was sealed; nil if there is none.
 func chosenEarlier(ctx context.Context, store objstore.Store, request journal.About) (*runs.Run, error) {
 	if request.Chosen == "" {
 		return nil, nil
 	}
-	last, err := runs.Last(ctx, store, request.Cluster)
+	last, err := runs.Last(ctx, store, request.Lock())
 	if err != nil || last == nil || last.About.Chosen != request.Chosen || last.Backup == request.Backup {
 		return nil, err
 	}
@@ -87,7 +102,7 @@ func chosenEarlier(ctx context.Context, store objstore.Store, request journal.Ab
 	if differs == nil && proven && last.About.SameRequest(last.ID, &request) == nil {
 		return last, nil
 	}
-	return nil, nil // its backup is not restored by this command
+	return nil, nil // its backup is not this command's
 }
 
 // kubernetesUID returns the Kubernetes cluster's unique id; "" if reading it is not permitted.

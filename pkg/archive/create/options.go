@@ -66,6 +66,7 @@ type Options struct {
 	Owner   runlock.Owner
 	Tool    string
 	Backup  cluster.BackupID
+	Chosen  string       // the reference by which the user chose the backup; "" if it was named
 	Cluster cluster.Name // of the backup
 	// ClusterID is PD's id of it.
 	ClusterID uint64
@@ -106,6 +107,7 @@ func (o *Options) Request(r *repository.Repository) map[string]string {
 // About describes the run.
 func (o *Options) About(r *repository.Repository) journal.About {
 	return journal.About{
-		Operation: journal.Archive, Cluster: o.Cluster, Backup: o.Backup, ClusterID: o.ClusterID, Request: o.Request(r),
+		Operation: journal.Archive, Cluster: o.Cluster, Backup: o.Backup, Chosen: o.Chosen, ClusterID: o.ClusterID,
+		Request: o.Request(r),
 	}
 }
