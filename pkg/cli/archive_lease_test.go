@@ -24,7 +24,7 @@ func TestArchiveReading_LeaseIsBroken_FailsClosed(t *testing.T) {
 		require.Len(t, all, 1)
 		require.Equal(t, "verify", all[0].Owner)
 		if broken {
-			require.NoError(t, all[0].Break(t.Context(), r.Objects()))
+			require.NoError(t, all[0].Break(t.Context(), r.Objects(), nil))
 		}
 		require.Equal(t, broken, failure.Is(done(nil), failure.Conflict))
 		left, err := r.Objects().List(t.Context(), format.LeasePrefix)

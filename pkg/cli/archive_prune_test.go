@@ -8,7 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/lease"
+	"github.com/tisnap/tisnap/pkg/archive/volume"
 )
 
 // pruned is the output of a prune.
@@ -63,6 +65,46 @@ func TestArchiveForget_And_Prune(t *testing.T) {
 	require.Equal(t, kept, got)
 }
 
+// Of a pack that is mostly unused what is in use is copied; a dry run has the bytes and their price.
+func TestArchivePrune_MostlyUnusedPacks_AreRewritten(t *testing.T) {
+	t.Parallel()
+	l := newArchiveLab(t)
+	data := l.put(t, "all", 20)
+	r := l.open(t)
+	a, err := r.Archive(t.Context(), "all")
+	require.NoError(t, err)
+	v := &a.Stores[0].Volumes[0]
+	s, err := r.Segment(t.Context(), v.Segments[0])
+	require.NoError(t, err)
+	sum := format.NewChecksum()
+	sum.Add(s[0].Block.Digest)
+	for i := range s[1:] {
+		s[i+1] = format.Place{}
+	}
+	v.Counts, v.Checksum = format.Counts{Saved: 1}, sum.Sum()
+	v.Segments[0], err = r.PutSegment(t.Context(), s)
+	require.NoError(t, err)
+	require.NoError(t, r.Commit(t.Context(), "one", a))
+	code, _, stderr := l.run(t, "forget", "all", "--yes")
+	require.Equal(t, ExitDone, code, stderr)
+
+	dry := l.pruned(t, "--dry-run")
+	require.Positive(t, dry.Rewriting.FreedBytes)
+	require.NotNil(t, dry.FreedMonthUSD)
+	require.Positive(t, *dry.RewriteUSD)
+	require.Zero(t, l.pruned(t, "--dry-run", "--max-unused", "100%").Rewriting)
+	code, out, stderr := l.run(t, "prune", "--yes", "--min-age", "0s")
+	require.Equal(t, ExitDone, code, stderr)
+	require.Regexp(t, `(?m)^rewritten .* 1 packs: reads .*; replaces 1 archives$`, out)
+	require.Zero(t, l.pruned(t, "--yes").Rewriting)
+	require.Len(t, l.packs(t), 1)
+	code, out, stderr = l.run(t, "cat", "one", "4/data", "--to", "-")
+	require.Equal(t, ExitDone, code, stderr)
+	require.True(t, string(data[:volume.BlockSize]) == out[:volume.BlockSize])
+	code, _, stderr = l.run(t, "verify")
+	require.Equal(t, ExitDone, code, stderr)
+}
+
 // Garbage waits for whoever may read it, who is named.
 func TestArchivePrune_LeaseInTheWay_Waits(t *testing.T) {
 	t.Parallel()
@@ -91,7 +133,7 @@ func TestArchiveForgetAndPrune_WrongFlags_AreRefused(t *testing.T) {
 	for name, args := range map[string][]string{
 		"no rule": {"forget", "--yes"}, "rules and names": {"forget", "a", "--keep-last", "1", "--yes"},
 		"bad rule": {"forget", "--keep-last", "-2", "--yes"}, "no yes": {"prune"},
-		"breaks the living": {"prune", "--yes", "--break-leases-after", "1h"}, "negative age": {"prune", "--yes", "--min-age", "-1s"},
+		"breaks the living": {"prune", "--yes", "--break-leases-after", "1h"}, "no share": {"prune", "--yes", "--max-unused", "10"}, "negative age": {"prune", "--yes", "--min-age", "-1s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -67,12 +67,18 @@ func parseSample(text string) (float64, error) {
 	if text == "all" {
 		return 1, nil
 	}
-	number, isShare := strings.CutSuffix(text, "%")
-	share, err := strconv.ParseFloat(number, 64)
-	if err != nil || !isShare || !(share > 0 && share <= 100) {
+	share, ok := parseShare(text)
+	if !ok || share == 0 {
 		return 0, fmt.Errorf("--sample %q: want all, or a share such as 1%%", text)
 	}
-	return share / 100, nil
+	return share, nil
+}
+
+// parseShare returns the share of "1%", from 0 to 1.
+func parseShare(text string) (float64, bool) {
+	number, isShare := strings.CutSuffix(text, "%")
+	share, err := strconv.ParseFloat(number, 64)
+	return share / 100, err == nil && isShare && share >= 0 && share <= 100
 }
 
 func (a *app) archiveVerify(

@@ -49,7 +49,7 @@ func TestRun_LeaseIsBroken_StartsOver(t *testing.T) {
 	backup := l.backup(t)
 	first := l.stopped(t, 400, l.options(backup, "run-1"))
 	broken := l.leases(t)[0]
-	require.NoError(t, broken.Break(t.Context(), l.objects))
+	require.NoError(t, broken.Break(t.Context(), l.objects, nil))
 	before := l.packs(t)
 	require.NotEmpty(t, before)
 	second := l.stopped(t, 300, l.options(backup, "run-1"))
@@ -79,7 +79,7 @@ func TestRun_LeaseIsBrokenAfterTheCommit_Ends(t *testing.T) {
 	made, err := create.Run(ctx, l.deps(l.open(t)), l.options(backup, "run-1"))
 	require.Error(t, err)
 	broken := l.leases(t)[0]
-	require.NoError(t, broken.Break(t.Context(), l.objects))
+	require.NoError(t, broken.Break(t.Context(), l.objects, nil))
 	again := l.archive(t, backup, "run-1")
 	require.Equal(t, made.Archive, again.Archive)
 	l.requireWhole(t, again.Archive)
@@ -112,7 +112,7 @@ func (b *breaking) Read(ctx context.Context, _ ebsdirect.Block, _ []byte) (ebsdi
 	b.once.Do(func() {
 		for { // it may be renewed in between
 			all, err := lease.All(b.t.Context(), b.lab.objects)
-			if err != nil || len(all) != 1 || all[0].Break(b.t.Context(), b.lab.objects) == nil {
+			if err != nil || len(all) != 1 || all[0].Break(b.t.Context(), b.lab.objects, nil) == nil {
 				return
 			}
 		}
@@ -133,7 +133,7 @@ func TestRun_LeaseIsBrokenBeforeTheCommit_FailsClosed(t *testing.T) {
 		}
 		l.objects.before = nil
 		broken := l.leases(t)[0]
-		require.NoError(t, broken.Break(t.Context(), l.objects))
+		require.NoError(t, broken.Break(t.Context(), l.objects, nil))
 	}
 	_, err := create.Run(t.Context(), l.deps(l.open(t)), l.options(backup, "run-1"))
 	require.True(t, failure.Is(err, failure.Conflict), "%v", err)

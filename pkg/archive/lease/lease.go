@@ -19,12 +19,15 @@ const RenewEvery = time.Hour
 // Record is a lease's object.
 type Record struct {
 	// Archive is the id of what a writer is going to commit, and of nothing else; "" for a reader.
-	Archive string    `json:"archive,omitempty"`
-	Epoch   int64     `json:"epoch"`
-	Owner   string    `json:"owner"` // for people
-	Started time.Time `json:"started"`
-	Renewed time.Time `json:"renewed"`
-	Nonce   string    `json:"nonce"` // no two versions are equal
+	Archive string `json:"archive,omitempty"`
+	// Rewriter is a prune that replaces archives. Broken is one that cannot renew its lease any more: see Break.
+	Rewriter bool      `json:"rewriter,omitempty"`
+	Broken   bool      `json:"broken,omitempty"`
+	Epoch    int64     `json:"epoch"`
+	Owner    string    `json:"owner"` // for people
+	Started  time.Time `json:"started"`
+	Renewed  time.Time `json:"renewed"`
+	Nonce    string    `json:"nonce"` // no two versions are equal
 }
 
 // Lease is one that this process holds. It is safe for concurrent use.
@@ -58,6 +61,18 @@ func Write(ctx context.Context, store objstore.Store, archive, owner string) (*L
 
 // Read takes the lease of a reader: what archives refer to that it finds afterwards stays until the lease has ended.
 func Read(ctx context.Context, store objstore.Store, owner string) (*Lease, error) {
+	return read(ctx, store, "read-", owner, false)
+}
+
+// Rewrite takes the lease of a prune that is going to replace archives. It is a reader's, and what is written under it
+// stays, too. The prune then reads the archives and their versions, and after that renews the lease once: from then on
+// it may replace these versions, and those that it made itself, for as long as it likes. Once the lease is broken there
+// are none of them any more.
+func Rewrite(ctx context.Context, store objstore.Store, owner string) (*Lease, error) {
+	return read(ctx, store, "rewrite-", owner, true)
+}
+
+func read(ctx context.Context, store objstore.Store, kind, owner string, rewriter bool) (*Lease, error) {
 	state, _, err := readState(ctx, store)
 	if err != nil {
 		return nil, err
@@ -66,8 +81,9 @@ func Read(ctx context.Context, store objstore.Store, owner string) (*Lease, erro
 	for _, list := range state.Lists { // they wait for this lease, too
 		epoch = min(epoch, list.Epoch-1)
 	}
-	l := &Lease{store: store, key: format.LeasePrefix + "read-" + strings.ToLower(rand.Text())}
+	l := &Lease{store: store, key: format.LeasePrefix + kind + strings.ToLower(rand.Text())}
 	l.record = newRecord(owner, epoch)
+	l.record.Rewriter = rewriter
 	return l, l.create(ctx)
 }
 
@@ -114,6 +130,9 @@ func (l *Lease) read(ctx context.Context) error {
 	}
 	if err := json.Unmarshal(text, &l.record); err != nil {
 		return failure.Wrap(err, failure.Corrupt, "read lease", l.key)
+	}
+	if l.record.Broken {
+		return broken(l.key)
 	}
 	l.version = version
 	return nil

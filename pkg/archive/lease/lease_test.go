@@ -52,7 +52,7 @@ func TestBreak_Writer_CannotCommit(t *testing.T) {
 	decided, err := other.Decided(t.Context(), store)
 	require.NoError(t, err)
 	require.False(t, decided)
-	require.NoError(t, other.Break(t.Context(), store))
+	require.NoError(t, other.Break(t.Context(), store, nil))
 	_, err = store.Create(t.Context(), format.ArchivePrefix+"a-1", []byte("an archive"))
 	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
 	require.True(t, failure.Is(l.Renew(t.Context()), failure.Conflict))
@@ -73,7 +73,7 @@ func TestBreak_CommittedWriter_KeepsTheArchive(t *testing.T) {
 	decided, err := other.Decided(t.Context(), store)
 	require.NoError(t, err)
 	require.True(t, decided)
-	require.NoError(t, other.Break(t.Context(), store))
+	require.NoError(t, other.Break(t.Context(), store, nil))
 	text, _, err := store.Get(t.Context(), format.ArchivePrefix+"a-1")
 	require.NoError(t, err)
 	require.Equal(t, "an archive", string(text))
@@ -88,9 +88,9 @@ func TestBreak_WriteMeetsAnother_IsAConflictAndTheLeaseStays(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, plan.Add(fault.Rule{Point: "s3.PutObject", Code: "ConditionalRequestConflict"}))
 	other := only(t, store)
-	require.True(t, failure.Is(other.Break(t.Context(), store), failure.Conflict))
+	require.True(t, failure.Is(other.Break(t.Context(), store, nil), failure.Conflict))
 	require.Equal(t, other.Key, only(t, store).Key)
-	require.NoError(t, other.Break(t.Context(), store))
+	require.NoError(t, other.Break(t.Context(), store, nil))
 }
 
 // Who renews in time keeps the lease, and another process of the run may renew it, too.
@@ -103,7 +103,7 @@ func TestBreak_RenewedMeanwhile_IsAConflict(t *testing.T) {
 	require.True(t, seen.Silent(0))
 	require.False(t, seen.Silent(time.Hour))
 	require.NoError(t, l.Renew(t.Context()))
-	require.True(t, failure.Is(seen.Break(t.Context(), store), failure.Conflict))
+	require.True(t, failure.Is(seen.Break(t.Context(), store, nil), failure.Conflict))
 	require.NoError(t, l.Release(t.Context()))
 	require.True(t, failure.Is(l.Release(t.Context()), failure.Conflict), "it is gone")
 }
@@ -119,6 +119,41 @@ func TestResume_TwoProcesses_BothRenew(t *testing.T) {
 	require.NoError(t, again.Renew(t.Context()))
 }
 
+// A rewriter cannot renew its lease any more before the archives are sealed again, also where a delete takes no version;
+// whoever finds that begun continues with it.
+func TestBreak_Rewriter_CannotRenew(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	l, err := lease.Rewrite(t.Context(), store, "prune")
+	require.NoError(t, err)
+	died := failure.New(failure.Unknown, "seal", "", "died")
+	for _, end := range []error{died, nil} {
+		other := only(t, store)
+		require.True(t, other.Rewriter)
+		require.Equal(t, end == nil, other.Broken)
+		err := other.Break(t.Context(), store, func(context.Context) error {
+			require.True(t, failure.Is(l.Renew(t.Context()), failure.Conflict))
+			return end
+		})
+		require.Equal(t, end != nil, failure.Is(err, failure.Unknown))
+	}
+	all, err := lease.All(t.Context(), store)
+	require.NoError(t, err)
+	require.Empty(t, all)
+}
+
+// One that was renewed meanwhile is kept, and nothing is sealed again.
+func TestBreak_RewriterRenewedMeanwhile_IsAConflict(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	l, err := lease.Rewrite(t.Context(), store, "prune")
+	require.NoError(t, err)
+	seen := only(t, store)
+	require.NoError(t, l.Renew(t.Context()))
+	require.True(t, failure.Is(seen.Break(t.Context(), store, nil), failure.Conflict))
+	require.NoError(t, l.Release(t.Context()))
+}
+
 // A lease that cannot be read is never broken, and all lists wait for it.
 func TestAll_UnreadableLease_BlocksEverything(t *testing.T) {
 	t.Parallel()
@@ -129,7 +164,7 @@ func TestAll_UnreadableLease_BlocksEverything(t *testing.T) {
 	require.Error(t, other.Err)
 	require.True(t, other.Blocks(lease.List{Epoch: 1}))
 	require.False(t, other.Silent(0))
-	require.Error(t, other.Break(t.Context(), store))
+	require.Error(t, other.Break(t.Context(), store, nil))
 }
 
 // Writers know what was condemned before, and later lists wait for them. Readers block what is condemned already, too.
@@ -208,7 +243,7 @@ func TestKeep_RenewsUntilBroken(t *testing.T) {
 		synctest.Wait()
 		other := only(t, store)
 		require.False(t, other.Silent(time.Hour))
-		require.NoError(t, other.Break(t.Context(), store))
+		require.NoError(t, other.Break(t.Context(), store, nil))
 		require.NoError(t, ctx.Err())
 		<-time.After(time.Hour)
 		<-ctx.Done()

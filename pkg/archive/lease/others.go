@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"time"
 
@@ -63,12 +64,21 @@ func (o *Other) Decided(ctx context.Context, store objstore.Store) (bool, error)
 	return err == nil, err
 }
 
-// Break ends a lease of any owner. A writer then has committed already, or cannot commit any more. It fails with a
-// Conflict if the owner renewed the lease meanwhile, though its writer may not be able to commit then, and if another
-// write of the archive was under way, so that nothing is decided yet.
-func (o *Other) Break(ctx context.Context, store objstore.Store) error {
+// Break ends a lease of any owner. A writer then has committed already, or cannot commit any more; nor can a rewriter:
+// sealAgain, which is called for one alone, gives each archive another version. It fails with a Conflict if the owner
+// renewed the lease meanwhile, though its writer may not be able to commit then, and if another write of the archive
+// was under way, so that nothing is decided yet.
+func (o *Other) Break(ctx context.Context, store objstore.Store, sealAgain func(context.Context) error) error {
 	if o.Err != nil {
 		return o.Err
+	}
+	if o.Rewriter {
+		if err := o.markBroken(ctx, store); err != nil {
+			return err
+		}
+		if err := sealAgain(ctx); err != nil {
+			return failure.Annotate(err, "break lease", o.Key)
+		}
 	}
 	if o.Archive != "" {
 		path, err := format.ArchivePath(o.Archive)
@@ -86,6 +96,20 @@ func (o *Other) Break(ctx context.Context, store objstore.Store) error {
 		}
 	}
 	return o.Drop(ctx, store)
+}
+
+// markBroken keeps a rewriter from renewing its lease: it then replaces no version that it has not read before.
+func (o *Other) markBroken(ctx context.Context, store objstore.Store) error {
+	if o.Broken {
+		return nil
+	}
+	next := o.Record
+	next.Broken, next.Nonce = true, rand.Text()
+	text, err := json.Marshal(next)
+	if err == nil {
+		o.version, err = store.Replace(ctx, o.Key, text, o.version)
+	}
+	return failure.Annotate(err, "break lease", o.Key)
 }
 
 // Drop deletes the lease of a writer whose archive is decided, unless it was renewed meanwhile.

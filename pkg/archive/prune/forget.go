@@ -38,7 +38,7 @@ func Decide(ctx context.Context, r *repository.Repository, p retention.Policy) (
 	for _, id := range ids {
 		a, err := r.Archive(ctx, id)
 		switch {
-		case failure.Is(err, failure.NotFound) && failure.HintOf(err) == "": // forgotten meanwhile
+		case gone(err): // forgotten meanwhile
 			continue
 		case failure.Is(err, failure.Corrupt) || failure.Is(err, failure.Usage):
 			all[id] = Decision{ID: id, Reason: "it cannot be read: forget it by its id"}
@@ -81,13 +81,17 @@ func Forget(ctx context.Context, r *repository.Repository, id string) error {
 	if err != nil {
 		return err
 	}
-	object, version, err := r.Objects().Get(ctx, path)
-	if err != nil {
-		return failure.Annotate(err, "forget archive", id)
+	for {
+		object, version, err := r.Objects().Get(ctx, path)
+		if err != nil {
+			return failure.Annotate(err, "forget archive", id)
+		}
+		if string(object) == format.Tombstone {
+			return nil
+		}
+		_, err = r.Objects().Replace(ctx, path, []byte(format.Tombstone), version)
+		if !failure.Is(err, failure.Conflict) { // otherwise a prune has rewritten it, or another process forgotten
+			return failure.Annotate(err, "forget archive", id)
+		}
 	}
-	if string(object) == format.Tombstone {
-		return nil
-	}
-	_, err = r.Objects().Replace(ctx, path, []byte(format.Tombstone), version)
-	return failure.Annotate(err, "forget archive", id)
 }

@@ -3,12 +3,15 @@ package prune
 import (
 	"context"
 	"encoding/binary"
+	"maps"
 	"math/bits"
+	"slices"
 	"sync"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
@@ -16,14 +19,17 @@ const (
 	// segmentReads are read at the same time: each takes up to 15 MiB of memory.
 	segmentReads = 2
 	// packParts is into how many parts a pack is divided, to estimate how much of it is in use.
-	packParts = 64
+	packParts = 63
+	// chosen is the bit of a pack that is going to be rewritten.
+	chosen = 1 << packParts
 )
 
-// marker collects what the repository's archives refer to. What it has found once stays, so that it reads each archive
-// and segment once: an archive that is forgotten meanwhile keeps what it refers to until the next prune.
+// marker collects what the repository's archives refer to. What it has found once stays, so that it reads each version
+// of an archive, and each segment, once: an archive that is forgotten or replaced meanwhile keeps what it referred to
+// until the next prune.
 type marker struct {
 	repository *repository.Repository
-	archives   map[string]bool
+	archives   map[string]objstore.Version
 
 	mu       sync.Mutex
 	segments map[format.SegmentName]bool
@@ -34,41 +40,58 @@ type marker struct {
 
 func newMarker(r *repository.Repository) *marker {
 	return &marker{
-		repository: r, archives: map[string]bool{}, segments: map[format.SegmentName]bool{},
+		repository: r, archives: map[string]objstore.Version{}, segments: map[format.SegmentName]bool{},
 		packs: map[uint64]uint64{},
 	}
 }
 
-// mark reads the archives that are there and were not read yet. One that cannot be read is an error: nothing may be
-// deleted then.
+// mark reads the archives that are there and were not read yet, or were replaced since. One that cannot be read is an
+// error: nothing may be deleted then.
 func (m *marker) mark(ctx context.Context) error {
-	ids, err := m.repository.Archives(ctx)
+	versions, err := m.repository.Versions(ctx)
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
-		if m.archives[id] {
+	for _, id := range slices.Sorted(maps.Keys(versions)) {
+		if m.archives[id] == versions[id] {
 			continue
 		}
-		switch there, err := m.archive(ctx, id); {
-		case err != nil:
+		version, err := m.archive(ctx, id)
+		if err != nil {
 			return failure.Annotate(err, "find what is in use", id)
-		case there:
-			m.archives[id] = true
+		}
+		if version != "" {
+			m.archives[id] = version
 		}
 	}
 	return nil
 }
 
-// archive marks what one archive refers to. It is not there if it was forgotten meanwhile.
-func (m *marker) archive(ctx context.Context, id string) (there bool, err error) {
-	a, err := m.repository.Archive(ctx, id)
-	if failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" {
-		return false, nil
+// archive marks what one archive refers to, and returns its version; "" if it was forgotten meanwhile.
+func (m *marker) archive(ctx context.Context, id string) (objstore.Version, error) {
+	for {
+		a, version, err := m.repository.ArchiveVersion(ctx, id)
+		if gone(err) {
+			return "", nil
+		}
+		if err == nil {
+			err = m.maps(ctx, a)
+		}
+		if err == nil {
+			return version, nil
+		}
+		// Of an archive that was forgotten or replaced meanwhile, others may have deleted what it referred to.
+		if _, now, _ := m.repository.ArchiveVersion(ctx, id); now == version {
+			return "", doubt(err, id)
+		}
 	}
-	if err != nil {
-		return false, doubt(err, id)
-	}
+}
+
+// gone reports whether an error is about an object that is not there, and not about the storage.
+func gone(err error) bool { return failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" }
+
+// maps marks what an archive's maps refer to.
+func (m *marker) maps(ctx context.Context, a *format.Archive) error {
 	var fresh []format.SegmentName
 	for _, s := range a.Stores {
 		for _, v := range s.Volumes {
@@ -80,19 +103,15 @@ func (m *marker) archive(ctx context.Context, id string) (there bool, err error)
 			}
 		}
 	}
-	err = parallel.Each(ctx, segmentReads, fresh, func(ctx context.Context, _ int, name format.SegmentName) error {
+	err := parallel.Each(ctx, segmentReads, fresh, func(ctx context.Context, _ int, name format.SegmentName) error {
 		return m.segment(ctx, name)
 	})
-	if err == nil {
-		return true, nil
-	}
-	if _, gone := m.repository.Archive(ctx, id); failure.Is(gone, failure.NotFound) && failure.HintOf(gone) == "" {
+	if err != nil {
 		for _, name := range fresh { // another archive may have them, and they are not all marked
 			delete(m.segments, name)
 		}
-		return false, nil
 	}
-	return false, doubt(err, id)
+	return err
 }
 
 func doubt(err error, id string) error {
@@ -146,6 +165,6 @@ func (m *marker) refers(key string) bool {
 
 // unused is about how many bytes of a pack that is in use are not.
 func (m *marker) unused(name format.PackName, size int64) int64 {
-	used := int64(bits.OnesCount64(m.packs[short(name)])) * m.part()
+	used := int64(bits.OnesCount64(m.packs[short(name)]&^chosen)) * m.part()
 	return max(0, size-used)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -42,7 +43,7 @@ type world struct {
 	gates
 	t      *testing.T
 	owner  *age.X25519Identity
-	refers map[string][]string    // by archive
+	refers map[string][]string    // by archive and version
 	repo   *repository.Repository // whose calls do not wait
 
 	mu        sync.Mutex
@@ -55,7 +56,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, gates: gates{store: objstoretest.NewMemory(nil)}, processes: map[*process]bool{}, refers: map[string][]string{}}
 	var err error
-	w.repo, w.owner, err = archivetest.New(w.t.Context(), w.store, 2<<20)
+	w.repo, w.owner, err = archivetest.New(w.t.Context(), w.store, format.MaxSealed)
 	require.NoError(t, err)
 	return w
 }
@@ -180,12 +181,19 @@ func (w *world) volume(
 	if pick&(12<<(2*v)) == 0 {
 		from, places = nil, format.Segment{{State: format.Zero}, {State: format.Zero}}
 	}
+	var fresh []int
 	for i := range places {
-		fresh := from == nil && places[i].State == format.Absent
-		if fresh || from != nil && changed != 0 && i == pick&1 {
-			if places[i], err = pack(ctx, r, j.id); err != nil {
-				return name, err
-			}
+		if from == nil && places[i].State == format.Absent || from != nil && changed != 0 && i == pick&1 {
+			fresh = append(fresh, i)
+		}
+	}
+	if len(fresh) > 0 {
+		packed, err := pack(ctx, r, j.id, len(fresh))
+		if err != nil {
+			return name, err
+		}
+		for n, i := range fresh {
+			places[i] = packed[n]
 		}
 	}
 	if from != nil && changed == 0 {
@@ -199,23 +207,26 @@ func (w *world) volume(
 	return name, nil
 }
 
-// pack writes a pack of one block.
-func pack(ctx context.Context, r *repository.Repository, id string) (p format.Place, err error) {
+// pack writes a pack of so many blocks, each of a few of the parts by which a prune estimates what is unused.
+func pack(ctx context.Context, r *repository.Repository, id string, blocks int) (out []format.Place, err error) {
 	name := format.NewPackName()
 	var text bytes.Buffer
 	w, err := format.NewPackWriter(&text, r.Keys(), format.Source{Archive: id}, name)
 	if err != nil {
-		return p, err
+		return nil, err
 	}
-	raw := []byte(name.String())
-	b, err := w.Add(format.Origin{}, sha256.Sum256(raw), len(raw), codec.Stored, raw)
-	if err == nil {
-		err = w.Close()
+	for i := range blocks {
+		raw := bytes.Repeat(fmt.Append(nil, i, name), 1500)
+		b, err := w.Add(format.Origin{}, sha256.Sum256(raw), len(raw), codec.Stored, raw)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, format.Place{State: format.Saved, Pack: w.Ref(), Block: b})
 	}
-	if err == nil {
+	if err = w.Close(); err == nil {
 		err = r.PutPack(ctx, name, text.Bytes())
 	}
-	return format.Place{State: format.Saved, Pack: w.Ref(), Block: b}, err
+	return out, err
 }
 
 // restore reads all of an archive. What is missing must be explained by a lease that was broken.
@@ -233,7 +244,12 @@ func (w *world) restore(pick int) func(context.Context, *repository.Repository) 
 		for _, s := range a.Stores {
 			m, err := r.Segment(ctx, s.Volumes[0].Segments[0])
 			if err == nil {
-				err = r.ReadBlocks(ctx, m, 1, func(_ context.Context, _ int, _ []byte, lost error) error { return lost })
+				err = r.ReadBlocks(ctx, m, 1, func(_ context.Context, i int, block []byte, lost error) error {
+					if lost == nil && sha256.Sum256(block) != m[i].Block.Digest {
+						return failure.New(failure.Corrupt, "", "", "a block is another one")
+					}
+					return lost
+				})
 			}
 			if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) {
 				missing = err
@@ -265,12 +281,13 @@ func (w *world) whole() (map[string]bool, error) {
 		if !is || o.Size == int64(len(format.Tombstone)) {
 			continue
 		}
-		if w.refers[id] == nil {
-			if w.refers[id], err = w.references(id); err != nil {
+		version := id + string(o.Version)
+		if w.refers[version] == nil {
+			if w.refers[version], err = w.references(id); err != nil {
 				return nil, fmt.Errorf("archive %s: %w", id, err)
 			}
 		}
-		for _, key := range w.refers[id] {
+		for _, key := range w.refers[version] {
 			if used[key] = true; !there[key] {
 				return nil, fmt.Errorf("archive %s lacks %s", id, key)
 			}
@@ -328,19 +345,23 @@ func (s *script) next(n int) int {
 // model lets three writers' runs, each in any number of processes, prunes, restores and forgets run in any order of
 // their calls, with kills, processes that are suspended, and answers that are lost.
 func model(w *world, choose *script) error {
-	if choose.next(2) == 1 {
-		if err := w.begin(); err != nil {
-			return err
-		}
+	scene := choose.next(4)
+	if err := []func() error{w.beginUnused, w.beginUnused, w.begin, func() error { return nil }}[scene](); err != nil {
+		return err
+	}
+	kinds := "WWWPPRF" // of clients
+	if scene < 2 {
+		kinds = "WPPPPRF"
 	}
 	breaking := choose.next(2) == 1 // every lease, at once
+	w.anyVersion = choose.next(2) == 1
 	var last *process
 	for len(*choose) > 0 {
 		<-time.After(time.Millisecond)
 		synctest.Wait()
 		pending := w.pending()
 		if len(pending) == 0 || choose.next(12) == 0 && len(w.processes) < 8 {
-			w.client(choose, breaking)
+			w.client(choose, kinds, breaking)
 			continue
 		}
 		same := slices.DeleteFunc(slices.Clone(pending), func(c *call) bool { return c.process != last })
@@ -365,40 +386,14 @@ func model(w *world, choose *script) error {
 	return w.quiet()
 }
 
-// begin makes what takes long to come about by chance: all that an archive refers to is condemned, since it was of a
-// forgotten archive, while its writer had a lease.
-func (w *world) begin() error {
-	ctx := w.t.Context()
-	if err := w.write(w.job(0), 0b11_11_00)(ctx, w.repo); err != nil {
-		return err
-	}
-	a, err := w.repo.Archive(ctx, "archive-0")
-	if err != nil {
-		return err
-	}
-	if _, err := lease.Write(ctx, w.store, "older", "writer"); err != nil {
-		return err
-	}
-	if err := prune.Forget(ctx, w.repo, "archive-0"); err != nil {
-		return err
-	}
-	if _, err := prune.Run(ctx, w.repo, now()); err != nil {
-		return err
-	}
-	if err := w.repo.Commit(ctx, "older", a); err != nil {
-		return err
-	}
-	return lease.End(ctx, w.store, "older")
-}
-
 // client starts a client.
-func (w *world) client(choose *script, breaking bool) {
+func (w *world) client(choose *script, kinds string, breaking bool) {
 	pick := choose.next(1 << 10)
-	switch choose.next(7) {
-	case 0, 1, 2:
+	switch kinds[choose.next(len(kinds))] {
+	case 'W':
 		w.start(w.write(w.job(pick), pick))
-	case 3, 4:
-		o := prune.Options{BreakAfter: -1, MinAge: -time.Hour * time.Duration(pick&1)}
+	case 'P':
+		o := prune.Options{BreakAfter: -1, MinAge: -time.Hour * time.Duration(pick&1), MaxUnused: float64(pick >> 1 & pick >> 2 & 1)}
 		if breaking {
 			o.BreakAfter = 0
 		}
@@ -406,9 +401,9 @@ func (w *world) client(choose *script, breaking bool) {
 			_, err := prune.Run(ctx, r, o)
 			return err
 		})
-	case 5:
+	case 'R':
 		w.start(w.restore(pick))
-	case 6:
+	case 'F':
 		w.start(func(ctx context.Context, r *repository.Repository) error {
 			ids, err := r.Archives(ctx)
 			if err != nil || len(ids) == 0 {
@@ -435,13 +430,24 @@ func (w *world) job(pick int) *job {
 func (w *world) quiet() error {
 	w.stop()
 	for range 2 {
-		if _, err := prune.Run(w.t.Context(), w.repo, prune.Options{MinAge: -time.Hour}); err != nil {
+		report, err := prune.Run(w.t.Context(), w.repo, prune.Options{MinAge: -time.Hour})
+		if err != nil {
 			return fmt.Errorf("a quiet prune: %w", err)
+		}
+		if report.UnusedBytes > 0 {
+			return fmt.Errorf("%d bytes of packs are unused", report.UnusedBytes)
 		}
 	}
 	used, err := w.whole()
 	if err != nil {
 		return fmt.Errorf("after quiet prunes: %w", err)
+	}
+	ids, err := w.repo.Archives(w.t.Context())
+	for i := range ids {
+		err = errors.Join(err, w.restore(i)(w.t.Context(), w.repo))
+	}
+	if err != nil || len(w.claims) > 0 {
+		return fmt.Errorf("after quiet prunes: %w, %s", err, w.claims)
 	}
 	all, err := w.store.List(w.t.Context(), "")
 	for _, o := range all {
@@ -458,7 +464,7 @@ func TestModel_ManyClients_NoArchiveLosesABlock(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)) // rapid's own numbers are mostly small
-		choose := make(script, rapid.IntRange(300, 900).Draw(rt, "choices"))
+		choose := make(script, rapid.IntRange(900, 2400).Draw(rt, "choices"))
 		for i := range choose {
 			choose[i] = uint16(random.Uint32())
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/lease"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
@@ -20,6 +21,8 @@ const (
 	deletes = 16
 	// swaps is how often the epoch is begun again because another prune began one.
 	swaps = 10
+	// breakRewriterAfter is Options.BreakAfter of another prune's lease.
+	breakRewriterAfter = 2 * time.Hour
 )
 
 // Options are what the user chose. No value makes a prune delete what an archive refers to.
@@ -27,8 +30,13 @@ type Options struct {
 	// MinAge leaves out younger objects, and those younger than any writer: of runs under way, which would only be
 	// looked at in vain.
 	MinAge time.Duration
-	// BreakAfter is how long a lease was not renewed if it is broken; negative: never.
+	// BreakAfter is how long a lease was not renewed if it is broken; negative: never. That of another prune is broken
+	// after two hours in any case, since no run is lost with it.
 	BreakAfter time.Duration
+	// MaxUnused is the share of the packs in use that may stay unused, before those that are unused most are rewritten;
+	// 1 rewrites none.
+	MaxUnused float64
+	Owner     string // of the lease of a rewriting, for people
 	// DryRun changes nothing: Garbage is all that no archive refers to, and Waiting the part of it that was condemned
 	// before, and waits for leases.
 	DryRun bool
@@ -56,9 +64,11 @@ type Report struct {
 	Stored   Amount `json:"stored"`  // all packs and segments, before anything is deleted
 	Garbage  Amount `json:"garbage"` // that was found now, and is condemned
 	Young    Amount `json:"young"`   // that no archive refers to either, but is too young
-	Deleted  Amount `json:"deleted"`
-	Kept     Amount `json:"kept"` // condemned, and referred to by the time
-	// UnusedBytes is about how much of the packs that are in use no archive refers to.
+	// Rewriting is what was rewritten because too much of it was unused, or would be.
+	Rewriting Rewriting `json:"rewriting"`
+	Deleted   Amount    `json:"deleted"`
+	Kept      Amount    `json:"kept"` // condemned, and referred to by the time
+	// UnusedBytes is about how much of the packs that are in use no archive refers to, in the end.
 	UnusedBytes int64 `json:"unusedBytes"`
 	// Waiting are condemned objects that were not deleted, since leases are in the way, and Broken the keys of leases
 	// that were broken.
@@ -78,12 +88,14 @@ type pruner struct {
 	*marker
 	opts   Options
 	report *Report
+	shares shares
 }
 
 // Run prunes a repository: it deals with what earlier prunes condemned, condemns what no archive refers to, and deletes
-// it unless a lease is in the way. Run it again for what is Waiting, and after an error.
+// it unless a lease is in the way. Then it rewrites packs that are mostly unused, and does all of that again for what
+// nothing refers to after it. Run it again for what is Waiting, and after an error.
 func Run(ctx context.Context, r *repository.Repository, o Options) (*Report, error) {
-	p := &pruner{newMarker(r), o, &Report{Waiting: []Waiting{}, Broken: []string{}}}
+	p := &pruner{marker: newMarker(r), opts: o, report: &Report{Waiting: []Waiting{}, Broken: []string{}}}
 	err := p.run(ctx)
 	p.report.Archives = len(p.archives)
 	return p.report, err
@@ -98,6 +110,25 @@ func (p *pruner) run(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := p.pass(ctx); err != nil {
+		return err
+	}
+	rewritten, err := p.rewrite(ctx)
+	if err == nil && rewritten {
+		stored := p.report.Stored
+		p.marker = newMarker(p.repository)
+		err = p.pass(ctx)
+		p.report.Stored = stored
+	}
+	if n := p.report.Rewriting.Damaged; err == nil && n > 0 {
+		err = failure.New(failure.Corrupt, "rewrite packs", "", "%d blocks are damaged, and stay where they are", n).
+			WithHint("`tisnap archive verify` finds the archives")
+	}
+	return err
+}
+
+// pass condemns what no archive refers to, and deletes what it may.
+func (p *pruner) pass(ctx context.Context) error {
 	garbage, err := p.find(ctx)
 	if err != nil {
 		return err
@@ -144,33 +175,42 @@ func (p *pruner) find(ctx context.Context) (garbage []lease.Object, err error) {
 	if err != nil {
 		return nil, err
 	}
+	p.report.Stored, p.report.Young, p.shares = Amount{}, Amount{}, shares{}
+	err = p.eachObject(ctx, []string{format.PackPrefix, format.SegmentPrefix}, func(o objstore.Object) {
+		found := lease.Object{Key: o.Key, Size: o.Size}
+		p.report.Stored.add(found)
+		switch {
+		case p.refers(o.Key):
+			if name, err := format.ParsePackPath(o.Key); err == nil {
+				p.shares.add(o.Size, p.unused(name, o.Size))
+			}
+		case known.Has(o.Key) && !p.opts.DryRun:
+		case !o.Modified.Before(oldest):
+			p.report.Young.add(found)
+		case len(garbage) < maxGarbage:
+			p.report.Garbage.add(found)
+			garbage = append(garbage, found)
+		}
+	})
+	p.report.UnusedBytes = p.shares.unused
+	return garbage, err
+}
+
+// eachObject calls do for each object below the prefixes, of which it lists a 256th at a time.
+func (p *pruner) eachObject(ctx context.Context, prefixes []string, do func(objstore.Object)) error {
 	for i := range 256 {
-		for _, prefix := range []string{
-			fmt.Sprintf("%s%02x/", format.PackPrefix, i), fmt.Sprintf("%s%02x", format.SegmentPrefix, i),
-		} {
+		for _, prefix := range prefixes {
+			prefix = fmt.Sprintf("%s%02x", prefix, i)
 			objects, err := p.repository.Objects().List(ctx, prefix)
 			if err != nil {
-				return nil, failure.Annotate(err, "list objects", prefix)
+				return failure.Annotate(err, "list objects", prefix)
 			}
 			for _, o := range objects {
-				found := lease.Object{Key: o.Key, Size: o.Size}
-				p.report.Stored.add(found)
-				switch {
-				case p.refers(o.Key):
-					if name, err := format.ParsePackPath(o.Key); err == nil {
-						p.report.UnusedBytes += p.unused(name, o.Size)
-					}
-				case known.Has(o.Key) && !p.opts.DryRun:
-				case !o.Modified.Before(oldest):
-					p.report.Young.add(found)
-				case len(garbage) < maxGarbage:
-					p.report.Garbage.add(found)
-					garbage = append(garbage, found)
-				}
+				do(o)
 			}
 		}
 	}
-	return garbage, nil
+	return nil
 }
 
 // oldest is the time since which objects are too young: those of runs under way are. It only saves work.
@@ -207,7 +247,7 @@ func (p *pruner) eachList(
 	}
 	for _, list := range lists {
 		objects, err := list.Objects(ctx, p.repository.Objects())
-		if failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" {
+		if gone(err) {
 			continue // another prune has ended it
 		}
 		if err != nil {
@@ -293,8 +333,8 @@ func (p *pruner) end(ctx context.Context, o *lease.Other) (bool, error) {
 		return decided, err
 	case decided:
 		err = o.Drop(ctx, store)
-	case many && p.opts.BreakAfter >= 0 && o.Silent(p.opts.BreakAfter):
-		if err = o.Break(ctx, store); err == nil {
+	case many && (o.Broken || p.opts.BreakAfter >= 0 && o.Silent(p.breakAfter(o))):
+		if err = o.Break(ctx, store, p.repository.SealAgain); err == nil {
 			p.report.Broken = append(p.report.Broken, o.Key)
 		}
 	default:
@@ -304,4 +344,12 @@ func (p *pruner) end(ctx context.Context, o *lease.Other) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// breakAfter is how long a lease was not renewed if it is broken.
+func (p *pruner) breakAfter(o *lease.Other) time.Duration {
+	if o.Rewriter {
+		return min(p.opts.BreakAfter, breakRewriterAfter)
+	}
+	return p.opts.BreakAfter
 }

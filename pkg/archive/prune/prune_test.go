@@ -23,17 +23,36 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// hooked is a store that calls a function before each read of an object or list.
+// hooked is a store that calls functions before each read of an object or list, and after each Get.
 type hooked struct {
 	*objstoretest.Memory
-	before func(key string)
+	before, after func(key string)
+	refuse        string // objects that begin so cannot be created; "" is none
+}
+
+func (h *hooked) Create(ctx context.Context, key string, body []byte) (objstore.Version, error) {
+	if h.refuse != "" && strings.HasPrefix(key, h.refuse) {
+		return "", failure.New(failure.Denied, "create object", key, "refused")
+	}
+	return h.Memory.Create(ctx, key, body)
+}
+
+func (h *hooked) GetRange(ctx context.Context, key string, offset int64, into []byte) error {
+	if h.before != nil {
+		h.before(key)
+	}
+	return h.Memory.GetRange(ctx, key, offset, into)
 }
 
 func (h *hooked) Get(ctx context.Context, key string) ([]byte, objstore.Version, error) {
 	if h.before != nil {
 		h.before(key)
 	}
-	return h.Memory.Get(ctx, key)
+	object, version, err := h.Memory.Get(ctx, key)
+	if h.after != nil {
+		h.after(key)
+	}
+	return object, version, err
 }
 
 func (h *hooked) List(ctx context.Context, prefix string) ([]objstore.Object, error) {
@@ -56,7 +75,7 @@ func (h *hooked) once(prefix string, n int, do func()) {
 }
 
 // now leaves nothing out as too young, and breaks no lease.
-func now() prune.Options { return prune.Options{MinAge: -time.Hour, BreakAfter: -1} }
+func now() prune.Options { return prune.Options{MinAge: -time.Hour, BreakAfter: -1, MaxUnused: 1} }
 
 type lab struct {
 	*hooked
@@ -75,8 +94,9 @@ func newLab(t *testing.T) *lab {
 // put commits an archive of one block in a pack of its own.
 func (l *lab) put(t *testing.T, id string, ts cluster.TS) format.PackName {
 	t.Helper()
-	place, err := pack(t.Context(), l.repo, id)
+	places, err := pack(t.Context(), l.repo, id, 1)
 	require.NoError(t, err)
+	place := places[0]
 	name, err := l.repo.PutSegment(t.Context(), format.Segment{place})
 	require.NoError(t, err)
 	require.NoError(t, l.repo.Commit(t.Context(), id, &format.Archive{
@@ -129,8 +149,9 @@ func TestRun_WriterCommitsMeanwhile_DeletesNothing(t *testing.T) {
 	l := newLab(t)
 	_, err := lease.Write(t.Context(), l.Memory, "a", "run")
 	require.NoError(t, err)
-	place, err := pack(t.Context(), l.repo, "a")
+	places, err := pack(t.Context(), l.repo, "a", 1)
 	require.NoError(t, err)
+	place := places[0]
 	name, err := l.repo.PutSegment(t.Context(), format.Segment{place})
 	require.NoError(t, err)
 	key := place.Pack.Name.Path()
@@ -143,7 +164,7 @@ func TestRun_WriterCommitsMeanwhile_DeletesNothing(t *testing.T) {
 		}))
 		require.NoError(t, lease.End(t.Context(), l.Memory, "a"))
 	})
-	_, err = prune.Run(t.Context(), l.repo, prune.Options{MinAge: 1000 * time.Hour, BreakAfter: -1})
+	_, err = prune.Run(t.Context(), l.repo, prune.Options{MinAge: 1000 * time.Hour, BreakAfter: -1, MaxUnused: 1})
 	require.NoError(t, err)
 	require.True(t, l.has(t, place.Pack.Name))
 }
@@ -280,7 +301,7 @@ func TestRun_YoungerThanAWriter_IsLeftOut(t *testing.T) {
 	require.NoError(t, err)
 	l.put(t, "old", 1)
 	l.forget(t, "old")
-	report, err := prune.Run(t.Context(), l.repo, prune.Options{BreakAfter: -1})
+	report, err := prune.Run(t.Context(), l.repo, prune.Options{BreakAfter: -1, MaxUnused: 1})
 	require.NoError(t, err)
 	require.Zero(t, report.Garbage)
 	require.EqualValues(t, 1, report.Young.Packs)

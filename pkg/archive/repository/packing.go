@@ -116,13 +116,20 @@ func (p *Packing) Packer() (*Packer, error) {
 // Add puts a block, whose SHA-256 is digest, into the current pack, and returns its place, which is good once Flush and
 // Wait have succeeded. It waits while all buffers are being uploaded. After an error the packer is of no use.
 func (p *Packer) Add(from format.Origin, digest format.Digest, raw []byte) (format.Place, error) {
+	id, packed := p.encoder.Encode(raw)
+	return p.AddPacked(from, digest, len(raw), id, packed)
+}
+
+// AddPacked is Add of a block of raw bytes that is compressed already.
+func (p *Packer) AddPacked(
+	from format.Origin, digest format.Digest, raw int, id codec.ID, packed []byte,
+) (format.Place, error) {
 	if p.writer == nil {
 		if err := p.begin(); err != nil {
 			return format.Place{}, err
 		}
 	}
-	id, packed := p.encoder.Encode(raw)
-	block, err := p.writer.Add(from, digest, len(raw), id, packed)
+	block, err := p.writer.Add(from, digest, raw, id, packed)
 	if err != nil {
 		return format.Place{}, err
 	}

@@ -9,13 +9,17 @@ import (
 )
 
 const (
-	// maxRange bounds one read of a pack, and maxGap what it reads in vain between two blocks.
-	maxRange = 8 << 20
-	maxGap   = 1 << 20
+	// MaxRange bounds one read of a pack.
+	MaxRange = 8 << 20
+	// maxGap is the most that it reads in vain between two blocks.
+	maxGap = 1 << 20
 )
 
 // Use takes a saved block of a segment: its content, which is valid until Use returns, or why it is lost.
 type Use func(ctx context.Context, index int, block []byte, lost error) error
+
+// UsePacked is Use that takes the compressed block, too.
+type UsePacked func(ctx context.Context, index int, packed, block []byte, lost error) error
 
 // span are consecutive saved blocks of a segment that one read of a pack has.
 type span struct {
@@ -39,7 +43,7 @@ func spans(s format.Segment) (out []span) {
 		if n := len(out); n > 0 {
 			last := &out[n-1]
 			if last.pack == next.pack && next.from >= last.to && next.from-last.to <= maxGap &&
-				next.to-last.from <= maxRange {
+				next.to-last.from <= MaxRange {
 				last.last, last.to = i, next.to
 				continue
 			}
@@ -54,6 +58,13 @@ func spans(s format.Segment) (out []span) {
 // use gets the error, which is Corrupt and names the pack, in place of the block. The first error of use, or of the
 // storage, ends the reading. It takes up to 10 MiB of memory for each of limit.
 func (r *Repository) ReadBlocks(ctx context.Context, s format.Segment, limit int, use Use) error {
+	return r.ReadPacked(ctx, s, limit, func(ctx context.Context, index int, _, block []byte, lost error) error {
+		return use(ctx, index, block, lost)
+	})
+}
+
+// ReadPacked is ReadBlocks that has the compressed blocks, too. With a limit of 1 they come in order.
+func (r *Repository) ReadPacked(ctx context.Context, s format.Segment, limit int, use UsePacked) error {
 	reading, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	err := parallel.Each(reading, limit, spans(s), func(ctx context.Context, _ int, at span) error {
@@ -69,7 +80,7 @@ func (r *Repository) ReadBlocks(ctx context.Context, s format.Segment, limit int
 	return err
 }
 
-func (r *Repository) readSpan(ctx context.Context, s format.Segment, at span, use Use) error {
+func (r *Repository) readSpan(ctx context.Context, s format.Segment, at span, use UsePacked) error {
 	pack, err := r.keys.Pack(at.pack)
 	if err != nil {
 		return eachOf(ctx, s, at, use, err)
@@ -87,7 +98,7 @@ func (r *Repository) readSpan(ctx context.Context, s format.Segment, at span, us
 	case failure.Is(err, failure.Corrupt) && at.first != at.last: // it ends early, perhaps after some of the blocks
 		return r.readOneByOne(ctx, s, at, use)
 	case failure.Is(err, failure.Corrupt):
-		return use(ctx, at.first, nil, failure.Annotate(err, "read pack", at.pack.Name.String()))
+		return use(ctx, at.first, nil, nil, failure.Annotate(err, "read pack", at.pack.Name.String()))
 	case err != nil:
 		return failure.Annotate(err, "read pack", at.pack.Name.String())
 	}
@@ -95,8 +106,8 @@ func (r *Repository) readSpan(ctx context.Context, s format.Segment, at span, us
 		if s[i].State != format.Saved {
 			continue
 		}
-		block, lost := reader.open(pack, s[i].Block, at.from)
-		if err := use(ctx, i, block, lost); err != nil {
+		packed, block, lost := reader.open(pack, s[i].Block, at.from)
+		if err := use(ctx, i, packed, block, lost); err != nil {
 			return err
 		}
 	}
@@ -104,7 +115,7 @@ func (r *Repository) readSpan(ctx context.Context, s format.Segment, at span, us
 }
 
 // readOneByOne reads each block of a span by a request of its own.
-func (r *Repository) readOneByOne(ctx context.Context, s format.Segment, at span, use Use) error {
+func (r *Repository) readOneByOne(ctx context.Context, s format.Segment, at span, use UsePacked) error {
 	for i := at.first; i <= at.last; i++ {
 		if s[i].State != format.Saved {
 			continue
@@ -117,12 +128,12 @@ func (r *Repository) readOneByOne(ctx context.Context, s format.Segment, at span
 }
 
 // eachOf loses all blocks of a span for one reason.
-func eachOf(ctx context.Context, s format.Segment, at span, use Use, lost error) error {
+func eachOf(ctx context.Context, s format.Segment, at span, use UsePacked, lost error) error {
 	for i := at.first; i <= at.last; i++ {
 		if s[i].State != format.Saved {
 			continue
 		}
-		if err := use(ctx, i, nil, lost); err != nil {
+		if err := use(ctx, i, nil, nil, lost); err != nil {
 			return err
 		}
 	}

@@ -30,20 +30,20 @@ func (r *Repository) reader(size int) (*reader, error) {
 	return out, nil
 }
 
-// open returns a block of the range, which begins at from. It is valid until the next call, and opened in its place: it
-// cannot be opened twice.
-func (r *reader) open(pack *format.Pack, b format.Block, from int64) ([]byte, error) {
+// open returns a block of the range, which begins at from, as it was compressed and as it is. Both are valid until the
+// next call, and it is opened in its place: it cannot be opened twice.
+func (r *reader) open(pack *format.Pack, b format.Block, from int64) (packed, block []byte, err error) {
 	sealed := r.sealed[int64(b.Offset)-from:][:b.Length]
-	packed, err := pack.Open(sealed[:0], b, sealed)
+	packed, err = pack.Open(sealed[:0], b, sealed)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if b.Codec == codec.Stored && len(packed) == int(b.Raw) {
-		return packed, nil
+		return packed, packed, nil
 	}
-	block := r.block[:b.Raw]
+	block = r.block[:b.Raw]
 	if err := r.decoder.Decode(block, b.Codec, packed); err != nil {
-		return nil, failure.Annotate(err, "read pack", pack.Name().String())
+		return nil, nil, failure.Annotate(err, "read pack", pack.Name().String())
 	}
-	return block, nil
+	return packed, block, nil
 }

@@ -2,7 +2,8 @@ package repository
 
 import (
 	"context"
-	"strings"
+	"maps"
+	"slices"
 	"sync"
 
 	"filippo.io/age"
@@ -123,33 +124,12 @@ func (r *Repository) Commit(ctx context.Context, id string, a *format.Archive) e
 
 // Archive reads an archive. One that was forgotten is NotFound.
 func (r *Repository) Archive(ctx context.Context, id string) (*format.Archive, error) {
-	path, err := format.ArchivePath(id)
-	if err != nil {
-		return nil, err
-	}
-	object, _, err := r.store.Get(ctx, path)
-	if err != nil {
-		return nil, failure.Annotate(err, "read archive", id)
-	}
-	if string(object) == format.Tombstone {
-		return nil, failure.New(failure.NotFound, "read archive", id, "it was forgotten, or its run was stopped")
-	}
-	return format.OpenArchive(r.keys, id, object)
+	a, _, err := r.ArchiveVersion(ctx, id)
+	return a, err
 }
 
 // Archives lists the ids of all archives, sorted. Tombstones, and objects that cannot be an archive's, are left out.
 func (r *Repository) Archives(ctx context.Context) ([]string, error) {
-	objects, err := r.store.List(ctx, format.ArchivePrefix)
-	if err != nil {
-		return nil, failure.Annotate(err, "list archives", r.store.URL())
-	}
-	var ids []string
-	for _, o := range objects {
-		id := strings.TrimPrefix(o.Key, format.ArchivePrefix)
-		path, err := format.ArchivePath(id)
-		if err == nil && path == o.Key && o.Size != int64(len(format.Tombstone)) {
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
+	versions, err := r.Versions(ctx)
+	return slices.Sorted(maps.Keys(versions)), err
 }

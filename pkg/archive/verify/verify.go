@@ -80,23 +80,13 @@ type verifier struct {
 func Run(ctx context.Context, r *repository.Repository, o Options) (*Result, error) {
 	v := &verifier{repository: r, options: o, clean: map[format.SegmentName]bool{}}
 	v.result.Findings = []Finding{}
-	var err error
-	if v.packs, err = r.Packs(ctx); err != nil {
+	archives, err := v.archives(ctx)
+	if err != nil {
 		return nil, err
 	}
-	archives := make([]*format.Archive, len(o.Archives))
-	for i, id := range o.Archives {
-		a, err := r.Archive(ctx, id)
-		switch {
-		case damage(err):
-			path, _ := format.ArchivePath(id) // it was read by it
-			v.note(Finding{Archive: id, Object: path, Problem: err.Error()})
-		case err != nil:
-			return nil, err
-		default:
-			archives[i] = a
-			v.total += segments(a)
-		}
+	// They are listed last: a prune that rewrites an archive writes some before it can be read.
+	if v.packs, err = r.Packs(ctx); err != nil {
+		return nil, err
 	}
 	for i, a := range archives {
 		v.result.Archives++
@@ -112,6 +102,25 @@ func Run(ctx context.Context, r *repository.Repository, o Options) (*Result, err
 		}
 	}
 	return &v.result, nil
+}
+
+// archives reads them; nil is one that is damaged.
+func (v *verifier) archives(ctx context.Context) ([]*format.Archive, error) {
+	archives := make([]*format.Archive, len(v.options.Archives))
+	for i, id := range v.options.Archives {
+		a, err := v.repository.Archive(ctx, id)
+		switch {
+		case damage(err):
+			path, _ := format.ArchivePath(id) // it was read by it
+			v.note(Finding{Archive: id, Object: path, Problem: err.Error()})
+		case err != nil:
+			return nil, err
+		default:
+			archives[i] = a
+			v.total += segments(a)
+		}
+	}
+	return archives, nil
 }
 
 // damage reports whether an error is of the object, and not of the way to it. An object of an unknown format version,

@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,10 +12,12 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/archive/archivetest"
 	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/prune"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/archive/verify"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
@@ -251,4 +254,56 @@ func TestRun_StorageFails_IsTheError(t *testing.T) {
 	_, err := verify.Run(t.Context(), l.Repository, verify.Options{Archives: []string{"one"}, Level: verify.Data, Sample: 1})
 	require.ErrorContains(t, err, "AccessDenied")
 	require.False(t, failure.Is(err, failure.Corrupt), "%v", err)
+}
+
+// rewriting is a store of which a prune rewrites all before an archive is read.
+type rewriting struct {
+	objstore.Store
+	first func()
+}
+
+func (r *rewriting) Get(ctx context.Context, key string) ([]byte, objstore.Version, error) {
+	if r.first != nil && key == format.ArchivePrefix+"one" {
+		do := r.first
+		r.first = nil
+		do()
+	}
+	return r.Store.Get(ctx, key)
+}
+
+// An archive that a prune rewrites at that moment is as sound as before: its new packs are looked for, too.
+func TestRun_ArchiveIsRewrittenMeanwhile_IsSound(t *testing.T) {
+	t.Parallel()
+	l := &lab{store: objstoretest.NewMemory(nil)}
+	store := &rewriting{Store: l.store}
+	var err error
+	l.Repository, _, err = archivetest.New(t.Context(), store, 4*volume.BlockSize)
+	require.NoError(t, err)
+	v := l.archive(t, 1)
+	s, err := l.Segment(t.Context(), v.Segments[0])
+	require.NoError(t, err)
+	s[0], s[1], s[2] = format.Place{}, format.Place{}, format.Place{}
+	v.Counts.Saved -= 3
+	sum := format.NewChecksum()
+	for _, place := range s[3:] {
+		sum.Add(place.Block.Digest)
+	}
+	v.Checksum = sum.Sum()
+	v.Segments[0], err = l.PutSegment(t.Context(), s)
+	require.NoError(t, err)
+	require.NoError(t, l.Commit(t.Context(), "one", &format.Archive{
+		Backup: "one", Manifest: format.NewManifest(nil), Stores: []format.Store{{ID: 1, Volumes: []format.Volume{v}}},
+	}))
+	store.first = func() {
+		report, err := prune.Run(t.Context(), l.Repository, prune.Options{BreakAfter: -1})
+		require.NoError(t, err)
+		require.Equal(t, 1, report.Rewriting.Archives)
+	}
+	result, err := verify.Run(t.Context(), l.Repository, verify.Options{
+		Archives: []string{"one"}, Level: verify.Data, Sample: 1, Reads: 2,
+	})
+	require.NoError(t, err)
+	require.Empty(t, result.Findings)
+	require.EqualValues(t, 3, result.Blocks)
+	require.Nil(t, store.first)
 }

@@ -80,7 +80,7 @@ func (s *scene) verifyPruned(ctx context.Context, rng *rand.Rand) error {
 			return err
 		}
 	}
-	report, err := prune.Run(ctx, r, prune.Options{DryRun: true, MinAge: -24 * time.Hour})
+	report, err := prune.Run(ctx, r, prune.Options{DryRun: true, MinAge: -24 * time.Hour, MaxUnused: 1})
 	if err != nil {
 		return err
 	}

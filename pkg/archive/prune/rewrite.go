@@ -1,0 +1,316 @@
+package prune
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/archive/codec"
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/lease"
+	"github.com/tisnap/tisnap/pkg/archive/repository"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/saturate"
+)
+
+const (
+	// commitBytes is how much is written before the archives are replaced: a prune that is killed loses so much work.
+	commitBytes = 32 << 30
+	// maxMoved bounds the blocks whose new places are known, in about 100 bytes each. One that is looked for in vain is
+	// stored twice.
+	maxMoved = 1 << 18
+	// endWithin bounds the end of a lease.
+	endWithin = 10 * time.Second
+)
+
+// Rewriting is what is done about packs that are mostly unused. In a dry run, bytes are estimates.
+type Rewriting struct {
+	Packs        int64 `json:"packs"`
+	ReadBytes    int64 `json:"readBytes"` // of packs
+	WrittenBytes int64 `json:"writtenBytes"`
+	FreedBytes   int64 `json:"freedBytes"` // about: what of these packs is unused
+	// Archives were replaced, and Left not, since others replaced or forgot them meanwhile.
+	Archives int `json:"archives"`
+	Left     int `json:"left,omitempty"`
+	// Damaged blocks stay where they are, with their packs.
+	Damaged int64 `json:"damaged,omitempty"`
+	// None is why nothing is rewritten, although too much is unused.
+	None string `json:"none,omitempty"`
+}
+
+// rewriter copies the blocks in use out of chosen packs, under one lease.
+type rewriter struct {
+	*pruner
+	// archives may be replaced, in these versions alone: see lease.Rewrite.
+	archives map[string]objstore.Version
+	segments []segmentOf
+	replaced map[string]bool
+	renamed  map[format.SegmentName]format.SegmentName // since the last commit
+	moved    map[placeInPack]format.Place
+	packing  *repository.Packing
+	packer   *repository.Packer
+	written  atomic.Int64
+	before   int64 // written, at the last commit
+}
+
+// volumeOf is what a pack of rewritten blocks is about.
+type volumeOf struct {
+	store uint64
+	role  string
+}
+
+// segmentOf is a segment of a volume's map. Those of one part of the volume follow each other.
+type segmentOf struct {
+	volumeOf
+	number int
+	name   format.SegmentName
+}
+
+type placeInPack struct {
+	pack   format.PackName
+	offset uint32
+}
+
+// rewrite copies what is in use of the packs that are unused most, and replaces the archives. What is left of these
+// packs is garbage then.
+func (p *pruner) rewrite(ctx context.Context) (done bool, err error) {
+	by := p.shares.choose(p.opts.MaxUnused, &p.report.Rewriting)
+	if p.report.Rewriting.Packs == 0 {
+		return false, nil
+	}
+	why, err := p.mayNot(ctx)
+	if why != "" {
+		p.report.Rewriting = Rewriting{None: why}
+	}
+	if err != nil || why != "" || p.opts.DryRun {
+		return false, err
+	}
+	packs, err := p.markChosen(ctx, by)
+	if err != nil {
+		return false, err
+	}
+	p.report.Rewriting.Packs, p.report.Rewriting.ReadBytes = packs, 0
+	l, err := lease.Rewrite(ctx, p.repository.Objects(), p.opts.Owner)
+	if err != nil {
+		return false, err
+	}
+	kept, stop := l.Keep(ctx, lease.RenewEvery)
+	defer func() {
+		stop()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
+		defer cancel()
+		err = errors.Join(err, l.Release(ctx))
+	}()
+	w := &rewriter{
+		pruner: p, archives: map[string]objstore.Version{}, replaced: map[string]bool{},
+		renamed: map[format.SegmentName]format.SegmentName{}, moved: map[placeInPack]format.Place{},
+	}
+	err = w.run(kept, l)
+	p.report.Rewriting.WrittenBytes, p.report.Rewriting.Archives = w.written.Load(), len(w.replaced)
+	return len(w.replaced) > 0, err
+}
+
+// mayNot is why packs must not be rewritten; "" if they may.
+func (p *pruner) mayNot(ctx context.Context) (string, error) {
+	if !p.repository.Settings().Storage.ManyWriters() {
+		return "the storage ignores conditional writes", nil
+	}
+	all, err := lease.All(ctx, p.repository.Objects())
+	for i := range all {
+		if all[i].Rewriter { // both would copy the same
+			return fmt.Sprintf("another prune does it: %s of %s", all[i].Key, all[i].Owner), nil
+		}
+	}
+	return "", err
+}
+
+func (w *rewriter) run(ctx context.Context, l *lease.Lease) error {
+	if err := w.read(ctx); err != nil {
+		return err
+	}
+	if err := l.Renew(ctx); err != nil {
+		return err
+	}
+	for i, s := range w.segments {
+		if i == 0 || s.volumeOf != w.segments[i-1].volumeOf {
+			if err := w.flush(); err != nil {
+				return err
+			}
+			if err := w.begin(ctx, s.volumeOf); err != nil {
+				return err
+			}
+		}
+		if err := w.segment(ctx, s); err != nil {
+			_ = w.packing.Wait() // err is why
+			return err
+		}
+		if w.written.Load()-w.before >= commitBytes {
+			if err := w.commit(ctx); err != nil {
+				return err
+			}
+			if err := w.begin(ctx, s.volumeOf); err != nil {
+				return err
+			}
+		}
+	}
+	return w.commit(ctx)
+}
+
+// read lists the segments of all archives, as they are now.
+func (w *rewriter) read(ctx context.Context) error {
+	ids, err := w.repository.Archives(ctx)
+	if err != nil {
+		return err
+	}
+	known := map[format.SegmentName]bool{}
+	for _, id := range ids {
+		a, version, err := w.repository.ArchiveVersion(ctx, id)
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		w.archives[id] = version
+		for _, s := range a.Stores {
+			for _, v := range s.Volumes {
+				for i, name := range v.Segments {
+					if !known[name] {
+						known[name] = true
+						w.segments = append(w.segments, segmentOf{volumeOf{s.ID, v.Role}, i, name})
+					}
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(w.segments, func(a, b segmentOf) int {
+		return cmp.Or(cmp.Compare(a.store, b.store), cmp.Compare(a.role, b.role), cmp.Compare(a.number, b.number))
+	})
+	return nil
+}
+
+// begin starts packs for blocks of a volume.
+func (w *rewriter) begin(ctx context.Context, of volumeOf) (err error) {
+	w.packing = w.repository.Pack(ctx, repository.PackOptions{
+		Source: format.Source{Volumes: []format.SourceVolume{{Store: of.store, Role: of.role}}},
+		Names:  format.NewPackNames(), Level: codec.None, Packers: 1, Uploads: 1,
+		Stored: func(_ int, size int64) { w.written.Add(size) },
+	})
+	w.packer, err = w.packing.Packer()
+	return err
+}
+
+// flush stores the packs that were begun.
+func (w *rewriter) flush() error {
+	if w.packer == nil {
+		return nil
+	}
+	err := w.packer.Flush()
+	err = errors.Join(err, w.packing.Wait())
+	w.packer = nil
+	return err
+}
+
+// segment writes a segment again that refers to chosen packs, and copies the blocks that it has there.
+func (w *rewriter) segment(ctx context.Context, of segmentOf) error {
+	s, err := w.repository.Segment(ctx, of.name)
+	if err != nil {
+		return err
+	}
+	next, copies := slices.Clone(s), make(format.Segment, len(s))
+	changed := false
+	for i, place := range s {
+		if place.State != format.Saved || w.packs[short(place.Pack.Name)]&chosen == 0 {
+			continue
+		}
+		to, known := w.moved[placeInPack{place.Pack.Name, place.Block.Offset}]
+		if known && to.Block.Digest == place.Block.Digest {
+			next[i], changed = to, true
+		} else {
+			copies[i] = place
+		}
+	}
+	err = w.repository.ReadPacked(ctx, copies, 1, func(_ context.Context, i int, packed, raw []byte, lost error) error {
+		from := copies[i]
+		if lost != nil || sha256.Sum256(raw) != from.Block.Digest {
+			w.report.Rewriting.Damaged++
+			return nil
+		}
+		origin := format.Origin{Index: saturate.To[uint32](of.number*format.SegmentBlocks + i)}
+		to, err := w.packer.AddPacked(origin, from.Block.Digest, len(raw), from.Block.Codec, packed)
+		if err != nil {
+			return err
+		}
+		w.report.Rewriting.ReadBytes += int64(from.Block.Length)
+		if len(w.moved) >= maxMoved {
+			clear(w.moved)
+		}
+		w.moved[placeInPack{from.Pack.Name, from.Block.Offset}] = to
+		next[i], changed = to, true
+		return nil
+	})
+	if err != nil || !changed {
+		return err
+	}
+	w.renamed[of.name], err = w.repository.PutSegment(ctx, next)
+	return err
+}
+
+// commit replaces the archives whose segments were written again, once all packs are stored.
+func (w *rewriter) commit(ctx context.Context) error {
+	if err := w.flush(); err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.archives)) {
+		a, version, err := w.repository.ArchiveVersion(ctx, id)
+		if err != nil && !gone(err) {
+			return err
+		}
+		if version != w.archives[id] { // another one, or none
+			w.leave(id)
+			continue
+		}
+		if !w.rename(a) {
+			continue
+		}
+		version, err = w.repository.Recommit(ctx, id, a, version)
+		switch {
+		case failure.Is(err, failure.Conflict):
+			w.leave(id)
+		case err != nil:
+			return err
+		default:
+			w.archives[id], w.replaced[id] = version, true
+		}
+	}
+	w.before = w.written.Load()
+	clear(w.renamed)
+	return nil
+}
+
+// leave gives an archive up: whoever replaced it may have broken the lease.
+func (w *rewriter) leave(id string) {
+	delete(w.archives, id)
+	w.report.Rewriting.Left++
+}
+
+// rename puts the new segments in place of the old ones.
+func (w *rewriter) rename(a *format.Archive) (changed bool) {
+	for _, s := range a.Stores {
+		for _, v := range s.Volumes {
+			for i, name := range v.Segments {
+				if next, is := w.renamed[name]; is {
+					v.Segments[i], changed = next, true
+				}
+			}
+		}
+	}
+	return changed
+}
