@@ -148,6 +148,19 @@ func TestDoctor_OneThingIsWrong_IsFoundWithItsFix(t *testing.T) { //nolint:tpara
 			func() { p.bed.EC2.Deny("CopySnapshot") }, func() { p.bed.EC2.Allow("CopySnapshot") },
 		},
 		{
+			"no permission to ask for the default key", "kms default key", fine, doctor.Warn, "counts all in full", "ec2:GetEbsDefaultKmsKeyId",
+			func() { p.bed.EC2.Deny("GetEbsDefaultKmsKeyId") }, func() { p.bed.EC2.Allow("GetEbsDefaultKmsKeyId") },
+		},
+		{
+			"no permission to ask for encryption by default", "kms default key", fine, doctor.Warn, "counts all in full", "ec2:GetEbsEncryptionByDefault",
+			func() { p.bed.EC2.Deny("GetEbsEncryptionByDefault") }, func() { p.bed.EC2.Allow("GetEbsEncryptionByDefault") },
+		},
+		{
+			"default key is disabled", "kms default key", fine, doctor.Warn, "is Disabled: copies of encrypted snapshots get it", "--kms-key",
+			func() { p.bed.EC2.SetKey(ebs.OwnKeyAlias, ebs.Key{State: ebs.KeyDisabled}) },
+			func() { p.bed.EC2.SetKey(ebs.OwnKeyAlias, ebs.Key{State: ebs.KeyEnabled}) },
+		},
+		{
 			"EBS direct permission", "iam ebs:GetSnapshotBlock", fine, doctor.Warn, "only archives need it", "ebs:GetSnapshotBlock",
 			always("ebs.GetSnapshotBlock", "AccessDeniedException"), faults.Clear,
 		},
@@ -189,6 +202,10 @@ func TestDoctor_OneThingIsWrong_IsFoundWithItsFix(t *testing.T) { //nolint:tpara
 			assert.Equal(t, row.status, c.Status, "%v", bad)
 			assert.Contains(t, c.Found, row.found)
 			assert.Contains(t, c.Fix, row.fix)
+			if row.name == "KMS may not be asked" {
+				assert.Equal(t, doctor.Warn, bad["kms default key"].Status)
+				delete(bad, "kms default key")
+			}
 			assert.Len(t, bad, 1)
 		})
 	}
@@ -223,6 +240,12 @@ func TestDoctor_PermissionOfACopyOrDrillIsMissing_IsFound(t *testing.T) { //noli
 			require.Contains(t, bad[row.check].Fix, row.fix)
 		})
 	}
+	p.bed.EC2.DeleteKey(ebs.OwnKeyAlias) // as in an account that has not encrypted a volume yet
+	all, bad := p.diagnose(t, cli.ExitDone, "--for", "copy")
+	require.Empty(t, bad)
+	require.True(t, slices.ContainsFunc(all.Checks, func(c doctor.Check) bool {
+		return c.Subject == "default key" && strings.Contains(c.Found, "AWS makes it when it is first used")
+	}), "%v", all)
 }
 
 // What cannot be reached fails, what depends on it is unknown, and the rest is checked all the same.

@@ -143,6 +143,32 @@ func (p *patient) checkKeys(ctx context.Context, c Check) []Check {
 	})
 }
 
+// checkDefaultKey asks for the key of copies that are made without another. The permissions for it are optional.
+func (p *patient) checkDefaultKey(ctx context.Context, c Check) []Check {
+	e, err := p.ebs()
+	if err != nil {
+		return c.notMade(err)
+	}
+	chosen, err := e.DefaultKey(ctx)
+	var key ebs.Key
+	if err == nil {
+		key, err = e.DescribeKey(ctx, chosen.Name)
+	}
+	switch {
+	case failure.Is(err, failure.Denied):
+		return c.as(Warn, failure.HintOf(err), "%v; without it the plan of a copy without --kms-key counts all in full",
+			err)
+	case failure.Is(err, failure.NotFound) && chosen.Name == ebs.OwnKeyAlias:
+		return c.ok("%s: AWS makes it when it is first used", chosen.Name)
+	case err != nil:
+		return c.outcomeOf(err)
+	case key.State != ebs.KeyEnabled:
+		return c.as(Warn, "enable it, or copy with --kms-key",
+			"%s is %s: copies of encrypted snapshots get it without --kms-key", key.ARN, key.State)
+	}
+	return c.ok("%s is %s", key.ARN, key.State)
+}
+
 // checkPending checks whether a backup's snapshots fit the account's limit.
 func (p *patient) checkPending(ctx context.Context, c Check) []Check {
 	return p.ofCluster(c, func(src *preflight.Source, e EBS) []Check {

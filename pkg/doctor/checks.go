@@ -44,6 +44,7 @@ func (p *patient) checks() []check {
 		row("iam", string(ebs.ActionCopySnapshot), []Purpose{Copy}, p.checkCopy),
 		row("iam", "ebs:GetSnapshotBlock", []Purpose{Archive}, p.checkBlocks),
 		row("kms", "volumes", both, p.checkKeys),
+		row("kms", "default key", []Purpose{Copy}, p.checkDefaultKey),
 		row("quota", "pending snapshots", backup, p.checkPending),
 		row("quota", "volumes", restore, p.checkRoom),
 		row("storage", "writes", stored, p.checkWrites),

@@ -69,6 +69,7 @@ type EBS interface {
 	ebs.Inventory
 	AccountID(ctx context.Context) (string, error)
 	ProbeCopy(ctx context.Context, req ebs.CopyRequest) error
+	DefaultKey(ctx context.Context) (ebs.DefaultKey, error)
 }
 
 // Deps open the connections, each at most once. An error is the outcome of the checks that need the connection.

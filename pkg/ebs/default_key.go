@@ -7,6 +7,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 )
 
+// OwnKeyAlias is that of the key for EBS which AWS makes for an account in a region, and does not have before its first
+// use.
+const OwnKeyAlias = "alias/aws/ebs"
+
 // DefaultKey is the key with which EC2 encrypts in the client's region if a call names none.
 type DefaultKey struct {
 	Name   string // an ARN, an id, or an alias as alias/aws/ebs
