@@ -121,12 +121,12 @@ func (r *run) findAccounts(ctx context.Context, owner string) error {
 	return nil
 }
 
-// checkKey asks KMS about the key of the copies, and warns of one under which they can never be shared.
+// checkKey asks KMS about the key of the copies, and warns of one under which they may never be shared.
 func (r *run) checkKey(ctx context.Context, s *phase.Scope) error {
 	if r.opts.KMSKey == "" {
 		if r.anyEncrypted() {
-			s.Warn("the copies get the default key for EBS of account %s in %s: they cannot be shared later; "+
-				"--kms-key chooses another", r.found.account, r.Target.Region())
+			s.Warn("the copies get the default key for EBS of account %s in %s: under %s they cannot be shared later; "+
+				"--kms-key chooses another", r.found.account, r.Target.Region(), ebs.OwnKeyAlias)
 		}
 		return nil
 	}

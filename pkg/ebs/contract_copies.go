@@ -19,7 +19,7 @@ type CopyRequest struct {
 	// Region is that of the snapshot, which is the account's own or shared with it.
 	Region string
 	// KMSKey encrypts the copy. "" leaves it unencrypted as the snapshot is; the copy of an encrypted one is then
-	// encrypted with the account's default key for EBS in the client's region, under which it can never be shared.
+	// encrypted with the account's default key for EBS in the client's region: under OwnKeyAlias it is never shared.
 	KMSKey string
 	// Within asks EC2 to complete the copy in this time, which is billed by the GiB; 0 does not. EC2 takes longer if
 	// the throughput between the regions is in use.
