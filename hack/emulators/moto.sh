@@ -24,5 +24,5 @@ install
 port="$(unused_port)"
 MOTO_EC2_LOAD_DEFAULT_AMIS=false start "$HOME_OF_IT/bin/moto_server" -H 127.0.0.1 -p "$port"
 await "http://127.0.0.1:$port/moto-api/" 60
-ec2_suite "http://127.0.0.1:$port" 'client token,excluded volumes,escaped wildcards in filters,limits in the answer of a dry run,service quotas of EBS,fast snapshot restore,volume status,snapshot locks,initialization rate,snapshots shared between accounts,refusals of archived snapshots'
+ec2_suite "http://127.0.0.1:$port" 'client token,excluded volumes,escaped wildcards in filters,limits in the answer of a dry run,service quotas of EBS,fast snapshot restore,volume status,snapshot locks,initialization rate,snapshots shared between accounts,refusals of archived snapshots,refusals of disabled keys'
 direct_suite "http://127.0.0.1:$port" 'client token,parents,changed blocks,checksums that are checked,states that are checked,errors of missing snapshots,lists in the order of indexes,lists from an index on'

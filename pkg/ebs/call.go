@@ -49,8 +49,9 @@ func (op operation) needs() string {
 
 // reads reports whether the calls of the operation change nothing.
 func (op operation) reads() bool {
-	_, name, _ := strings.Cut(string(op.action), ":")
-	return strings.HasPrefix(name, "Describe") || strings.HasPrefix(name, "List") || strings.HasPrefix(name, "Get")
+	service, name, _ := strings.Cut(string(op.action), ":")
+	return service == "kms" || strings.HasPrefix(name, "Describe") || strings.HasPrefix(name, "List") ||
+		strings.HasPrefix(name, "Get")
 }
 
 // call sends a request until it is answered, permanently refused, or ctx ends. A request that certainly had no effect

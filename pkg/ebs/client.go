@@ -59,6 +59,7 @@ var (
 	_ Inventory   = (*Client)(nil)
 	_ Tagger      = (*Client)(nil)
 	_ Keys        = (*Client)(nil)
+	_ Encryption  = (*Client)(nil)
 	_ Copies      = (*Client)(nil)
 	_ Sharing     = (*Client)(nil)
 	_ Locker      = (*Client)(nil)

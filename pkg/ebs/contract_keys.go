@@ -27,3 +27,14 @@ type Keys interface {
 	// 10 s at most. Kinds: Denied (kms:DescribeKey), NotFound, Limited, Unknown.
 	DescribeKey(ctx context.Context, key string) (Key, error)
 }
+
+// Encryption encrypts small secrets, as a repository's key, by KMS keys that are given by their ARNs, in the client's
+// region.
+type Encryption interface {
+	// EncryptByKey encrypts at most 4,096 bytes. Kinds: Denied (kms:Encrypt), NotFound, Unready (the key is disabled,
+	// or is to be deleted), Limited, Unknown.
+	EncryptByKey(ctx context.Context, key string, plain []byte, about map[string]string) (sealed []byte, err error)
+	// DecryptByKey decrypts what EncryptByKey returned for the same key and context. Kinds: as of EncryptByKey, and
+	// Corrupt or Denied, if it is of another key or context, or was changed.
+	DecryptByKey(ctx context.Context, key string, sealed []byte, about map[string]string) (plain []byte, err error)
+}

@@ -3,6 +3,7 @@ package ebs_test
 import (
 	"net/http"
 	"os"
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -45,6 +47,7 @@ func TestClient_Emulator_KeepsContract(t *testing.T) {
 			Run: time.Now().Format(time.RFC3339Nano), Lacks: lacks, Instance: emulatedInstances(api),
 		}
 		s.Archive, s.Unarchive = tiers(api)
+		s.Key, s.Disable = keys(kms.NewFromConfig(emulated(t, url)))
 		return s
 	})
 }
@@ -64,13 +67,34 @@ func lacking(t *testing.T, names string) []suite.Trait {
 // newAPI is Amazon's own client, for what this package does not call.
 func newAPI(t *testing.T, url string) *ec2.Client {
 	t.Helper()
+	return ec2.NewFromConfig(emulated(t, url))
+}
+
+func emulated(t *testing.T, url string) aws.Config {
+	t.Helper()
 	cfg, err := config.LoadDefaultConfig(t.Context(), config.WithRegion("us-west-2"))
 	require.NoError(t, err)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	cfg.HTTPClient = &http.Client{Transport: transport}
 	cfg.BaseEndpoint = aws.String(url)
-	return ec2.NewFromConfig(cfg)
+	return cfg
+}
+
+// keys make a KMS key, and disable one.
+func keys(api *kms.Client) (create func(*testing.T) string, disable func(*testing.T, string)) {
+	create = func(t *testing.T) string {
+		t.Helper()
+		made, err := api.CreateKey(t.Context(), &kms.CreateKeyInput{})
+		require.NoError(t, err)
+		return aws.ToString(made.KeyMetadata.Arn)
+	}
+	disable = func(t *testing.T, key string) {
+		t.Helper()
+		_, err := api.DisableKey(t.Context(), &kms.DisableKeyInput{KeyId: aws.String(path.Base(key))})
+		require.NoError(t, err)
+	}
+	return create, disable
 }
 
 // tiers move a snapshot to the archive tier and back.

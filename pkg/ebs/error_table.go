@@ -105,6 +105,12 @@ var codes = map[string]class{
 	"NoSuchResourceException":     {failure.NotFound, never, ""},
 	"NotFoundException":           {failure.NotFound, never, ""}, // KMS
 	"InvalidArnException":         {failure.Usage, never, ""},    // KMS
+	"DisabledException":           {failure.Unready, never, "enable the KMS key"},
+	"KMSInvalidStateException":    {failure.Unready, never, "cancel the deletion of the KMS key, and enable it"},
+	"InvalidCiphertextException":  {failure.Corrupt, never, ""}, // KMS: or another encryption context
+	"IncorrectKeyException":       {failure.Corrupt, never, ""}, // KMS
+	"InvalidKeyUsageException":    {failure.Usage, never, "use a symmetric KMS key that encrypts and decrypts"},
+	"KeyUnavailableException":     {failure.Unknown, ambiguous, ""}, // KMS
 	"KMSInternalException":        {failure.Unknown, ambiguous, ""},
 	"DependencyTimeoutException":  {failure.Unknown, ambiguous, ""}, // KMS
 	"TooManyRequestsException":    {failure.Limited, throttled, ""},

@@ -1,6 +1,7 @@
 package ebs_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -86,6 +87,12 @@ func TestClient_StandIn_KeepsContract(t *testing.T) {
 			Patience: 20 * time.Second,
 		}
 		s.Archive, s.Unarchive = tiers(newAPI(t, a.server.URL()))
+		made := 0
+		s.Key = func(*testing.T) string {
+			made++
+			return fmt.Sprintf("arn:aws:kms:us-west-2:123456789012:key/%d", made)
+		}
+		s.Disable = func(_ *testing.T, key string) { a.server.SetKey(key, ebs.Key{State: ebs.KeyDisabled}) }
 		return s
 	})
 }

@@ -94,7 +94,11 @@ func rules() []rule {
 // NotGranted lists the actions that the policy leaves out, each with the reason: a command that needs one is run by a role
 // of its own.
 func NotGranted() map[string]string {
-	return map[string]string{"ec2:UnlockSnapshot": "a role that could unlock its own backups would not be kept from deleting them"}
+	const byKey = "only a key that unlocks archives needs it: iam-policy-archive-key.json grants it for that key"
+	return map[string]string{
+		"ec2:UnlockSnapshot": "a role that could unlock its own backups would not be kept from deleting them",
+		"kms:Decrypt":        byKey, "kms:Encrypt": byKey,
+	}
 }
 
 // needsNone lists the calls that AWS answers to everyone with credentials.

@@ -66,7 +66,7 @@ func (a action) service() string {
 		return "sts"
 	case "GetServiceQuota", "ListServiceQuotas":
 		return "servicequotas"
-	case "DescribeKey":
+	case "DescribeKey", "Encrypt", "Decrypt":
 		return "kms"
 	default:
 		return "ec2"

@@ -2,8 +2,10 @@ package ebstest
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"encoding/xml"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -116,10 +118,18 @@ func (u keyUse) usable() bool {
 	return !u.gone && !u.refused && (u.State == "" || u.State == ebs.KeyEnabled)
 }
 
-// serveKeys answers DescribeKey.
+// keyRequest is a call's body.
+type keyRequest struct {
+	KeyId             string //nolint:revive,staticcheck // the name of the field
+	Plaintext         []byte
+	CiphertextBlob    []byte
+	EncryptionContext map[string]string
+}
+
+// serveKeys answers DescribeKey, Encrypt and Decrypt.
 func (s *Server) serveKeys(w http.ResponseWriter, r *http.Request) {
 	act := action{name: strings.TrimPrefix(r.Header.Get("X-Amz-Target"), keyTarget)}
-	var in struct{ KeyId string } //nolint:revive,staticcheck // the name of the field
+	var in keyRequest
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		refuseQuotas(w, refusal("SerializationException", "%v", err))
 		return
@@ -128,31 +138,87 @@ func (s *Server) serveKeys(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
+	answer, err := s.answerKeys(act, in)
+	s.mu.Unlock()
+	if err != nil {
+		refuseQuotas(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+	_ = json.NewEncoder(w).Encode(answer) // the client may have gone
+}
+
+func (s *Server) answerKeys(act action, in keyRequest) (any, error) {
 	name := s.keyNamed(in.KeyId)
 	home := s.keyHome(name)
 	missing, key, now := s.missing(act, request{}), home.key(name), s.now()
-	if home.cfg.Account != s.cfg.Account && !key.sharedWith[s.cfg.Account] {
-		missing = "kms:DescribeKey"
+	if home.cfg.Account != s.cfg.Account && !key.sharedWith[s.cfg.Account] || key.refused && act.name != "DescribeKey" {
+		missing = "kms:" + act.name
 	}
-	s.mu.Unlock()
 	switch {
-	case act.name != "DescribeKey":
-		refuseQuotas(w, refusal("UnknownOperationException", "unknown action %s", act.name))
-		return
 	case missing != "":
-		refuseQuotas(w, refusal("AccessDeniedException", "User: arn:aws:iam::%s:user/test is not authorized to perform: %s on resource: %s", s.cfg.Account, missing, in.KeyId))
-		return
+		return nil, refusal("AccessDeniedException", "User: arn:aws:iam::%s:user/test is not authorized to perform: %s on resource: %s", s.cfg.Account, missing, in.KeyId)
 	case key.gone || home.cfg.Region != s.cfg.Region:
-		refuseQuotas(w, refusal("NotFoundException", "Key '%s' does not exist", in.KeyId))
-		return
+		return nil, refusal("NotFoundException", "Key '%s' does not exist", in.KeyId)
+	case act.name == "DescribeKey":
+	case key.State == ebs.KeyDisabled:
+		return nil, refusal("DisabledException", "%s is disabled.", name)
+	case key.State != "" && key.State != ebs.KeyEnabled:
+		return nil, refusal("KMSInvalidStateException", "%s is pending deletion.", name)
 	}
-	meta := map[string]any{
-		"AWSAccountId": home.cfg.Account, "KeyId": name, "Arn": name, "CreationDate": now.Add(-24 * time.Hour).Unix(),
-		"KeyState": cmp.Or(key.State, ebs.KeyEnabled), "Enabled": key.State == "" || key.State == ebs.KeyEnabled,
+	switch act.name {
+	case "DescribeKey":
+		meta := map[string]any{
+			"AWSAccountId": home.cfg.Account, "KeyId": name, "Arn": name, "CreationDate": now.Add(-24 * time.Hour).Unix(),
+			"KeyState": cmp.Or(key.State, ebs.KeyEnabled), "Enabled": key.State == "" || key.State == ebs.KeyEnabled,
+		}
+		if !key.DeletedAt.IsZero() {
+			meta["DeletionDate"] = key.DeletedAt.Unix()
+		}
+		return map[string]any{"KeyMetadata": meta}, nil
+	case "Encrypt":
+		return encryptByKey(name, in)
+	case "Decrypt":
+		return decryptByKey(name, in)
 	}
-	if !key.DeletedAt.IsZero() {
-		meta["DeletionDate"] = key.DeletedAt.Unix()
+	return nil, refusal("UnknownOperationException", "unknown action %s", act.name)
+}
+
+// maxPlaintext is the most bytes that KMS encrypts.
+const maxPlaintext = 4096
+
+// sealed is what a ciphertext of the stand-in holds: nothing is secret in it.
+type sealed struct {
+	Key     string
+	Context map[string]string
+	Plain   []byte
+	Sum     [sha256.Size]byte // of the others
+}
+
+func (c sealed) sum() [sha256.Size]byte {
+	c.Sum = [sha256.Size]byte{}
+	text, _ := json.Marshal(c) // of texts and bytes
+	return sha256.Sum256(text)
+}
+
+func encryptByKey(name string, in keyRequest) (any, error) {
+	if n := len(in.Plaintext); n == 0 || n > maxPlaintext {
+		return nil, refusal("ValidationException", "Value at 'plaintext' failed to satisfy constraint: Member must have length between 1 and %d", maxPlaintext)
 	}
-	w.Header().Set("Content-Type", "application/x-amz-json-1.1")
-	_ = json.NewEncoder(w).Encode(map[string]any{"KeyMetadata": meta}) // the client may have gone
+	c := sealed{Key: name, Context: in.EncryptionContext, Plain: in.Plaintext}
+	c.Sum = c.sum()
+	text, err := json.Marshal(c)
+	return map[string]any{"CiphertextBlob": text, "KeyId": name, "EncryptionAlgorithm": "SYMMETRIC_DEFAULT"}, err
+}
+
+// decryptByKey gives the same answer for another context as for a ciphertext that was changed, as KMS does.
+func decryptByKey(name string, in keyRequest) (any, error) {
+	var c sealed
+	if json.Unmarshal(in.CiphertextBlob, &c) != nil || c.sum() != c.Sum || !maps.Equal(c.Context, in.EncryptionContext) {
+		return nil, refusal("InvalidCiphertextException", "")
+	}
+	if c.Key != name {
+		return nil, refusal("IncorrectKeyException", "The key ID in the request does not identify a CMK that can perform this operation.")
+	}
+	return map[string]any{"Plaintext": c.Plain, "KeyId": name, "EncryptionAlgorithm": "SYMMETRIC_DEFAULT"}, nil
 }

@@ -26,6 +26,7 @@ type Client interface {
 	ebs.Copies
 	ebs.Sharing
 	ebs.Locker
+	ebs.Encryption
 	AccountID(ctx context.Context) (string, error)
 }
 
@@ -41,6 +42,9 @@ type Subject struct {
 	Away, Guest Client
 	// Archive asks EC2 to move a completed snapshot to the archive tier, and Unarchive to bring it back for good.
 	Archive, Unarchive func(t *testing.T, id cluster.SnapshotID)
+	// Key makes a KMS key in the client's region, and Disable disables one.
+	Key     func(t *testing.T) (arn string)
+	Disable func(t *testing.T, arn string)
 	// Lacks names what the server is known not to do as EC2 does; tests of these are skipped.
 	Lacks []Trait
 	// Patience bounds each wait.
@@ -64,6 +68,7 @@ const (
 	TraitAccounts    Trait = "snapshots shared between accounts"
 	TraitTiers       Trait = "archive tier"
 	TraitArchived    Trait = "refusals of archived snapshots"
+	TraitKeyStates   Trait = "refusals of disabled keys"
 )
 
 // Traits lists them all.
@@ -71,6 +76,7 @@ func Traits() []Trait {
 	return []Trait{
 		TraitClientToken, TraitExclusion, TraitEscapes, TraitLimits, TraitQuotas,
 		TraitFastRestore, TraitStatus, TraitLocks, TraitRate, TraitAccounts, TraitTiers, TraitArchived,
+		TraitKeyStates,
 	}
 }
 
@@ -147,6 +153,10 @@ func Run(t *testing.T, create func(t *testing.T) Subject) {
 		"Share_OnAndOff_Described":               shareOnAndOff,
 		"Share_UnknownSnapshot_NotFound":         shareNowhere,
 		"Lock_OnAndOff_KeepsTheSnapshot":         lockOnAndOff,
+		"Encrypt_SameKeyAndContext_Decrypted":    encryptByKey,
+		"Decrypt_OtherContextKeyOrBytes_Corrupt": decryptOther,
+		"Encrypt_DisabledKey_Unready":            encryptDisabled,
+		"Encrypt_KeyElsewhere_NotFound":          encryptElsewhere,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
