@@ -29,19 +29,19 @@ type archiveInitDoc struct {
 // slotOutput is a key slot of a repository.
 type slotOutput struct {
 	Type string `json:"type"`
-	Key  string `json:"key,omitempty"` // an age recipient
+	Key  string `json:"key,omitempty"` // an age recipient, or the ARN of a KMS key
 }
 
 func (a *app) archiveInitCommand(repo *repoFlags) *cobra.Command {
-	var recipients []string
+	var to newKeys
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Create a repository for archives",
 		Long: `Create a repository for archives.
 
-Its key is encrypted for each --recipient, and for the passphrase of --repo-passphrase-file:
-any one of them unlocks the repository, and without all of them its archives are lost. Give
-two at least, and keep them apart. Whether the storage honours conditional writes is tried
+Its key is encrypted for each --recipient, for the passphrase of --repo-passphrase-file, and by
+each --kms-key: any one of them unlocks the repository, and without all of them its archives are
+lost. Give two at least, and keep them apart. Whether the storage honours conditional writes is tried
 first: without them only one command may write at a time, which describe shows. Keep the id that
 is printed: with --repo-id, another repository at the same place is refused.`,
 		Example: `  age-keygen -o ops.key    # prints its recipient, age1…
@@ -54,7 +54,7 @@ is printed: with --repo-id, another repository at the same place is refused.`,
 					return usage(cmd, fmt.Errorf("--%s is for a repository that exists: give --recipient", flag))
 				}
 			}
-			doc, err := a.archiveInit(cmd.Context(), repo, recipients)
+			doc, err := a.archiveInit(cmd.Context(), repo, to)
 			if err != nil {
 				return err
 			}
@@ -64,16 +64,17 @@ is printed: with --repo-id, another repository at the same place is refused.`,
 			return a.print(doc)
 		},
 	}
-	cmd.Flags().StringSliceVar(&recipients, "recipient", nil, "age recipient who can unlock it; may be repeated")
+	cmd.Flags().StringSliceVar(&to.recipients, "recipient", nil, "age recipient who can unlock it; may be repeated")
+	cmd.Flags().StringSliceVar(&to.kms, "kms-key", nil, "ARN of a KMS key that can unlock it; may be repeated")
 	return cmd
 }
 
-func (a *app) archiveInit(ctx context.Context, repo *repoFlags, recipients []string) (*archiveInitDoc, error) {
+func (a *app) archiveInit(ctx context.Context, repo *repoFlags, to newKeys) (*archiveInitDoc, error) {
 	keys, err := format.NewKeyring()
 	if err != nil {
 		return nil, err
 	}
-	slots, err := repo.newSlots(keys, recipients)
+	slots, err := a.newSlots(ctx, repo, keys, to)
 	if err != nil {
 		return nil, err
 	}
@@ -131,20 +132,43 @@ func writers(s format.Storage) string {
 	return "one"
 }
 
-// newSlots encrypts the key for each recipient, and for the passphrase if there is one.
-func (f *repoFlags) newSlots(keys *format.Keyring, recipients []string) (slots []format.Slot, err error) {
-	const op = "read --recipient"
+// newKeys are those that a repository is to be unlocked by, besides a passphrase.
+type newKeys struct {
+	recipients []string // of age
+	kms        []string // ARNs of KMS keys
+}
+
+// newSlots encrypts the repository's key for each of these, and for the passphrase if there is one.
+func (a *app) newSlots(
+	ctx context.Context, f *repoFlags, keys *format.Keyring, to newKeys,
+) (slots []format.Slot, err error) {
 	seen := map[string]bool{}
-	for _, text := range recipients {
-		to, err := recipientOf(text)
+	once := func(flag, text string) error {
+		if seen[text] {
+			return failure.New(failure.Usage, "read "+flag, text, "it is given twice")
+		}
+		seen[text] = true
+		return nil
+	}
+	for _, text := range to.recipients {
+		recipient, err := recipientOf(text)
+		if err == nil {
+			err = once("--recipient", text)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if seen[text] {
-			return nil, failure.New(failure.Usage, op, text, "it is given twice")
+		slot, err := keys.AgeSlot(fmt.Sprintf("age-%d", len(slots)+1), text, recipient)
+		if err != nil {
+			return nil, err
 		}
-		seen[text] = true
-		slot, err := keys.AgeSlot(fmt.Sprintf("age-%d", len(slots)+1), text, to)
+		slots = append(slots, slot)
+	}
+	for i, key := range to.kms {
+		if err := once("--kms-key", key); err != nil {
+			return nil, err
+		}
+		slot, err := keys.KMSSlot(ctx, fmt.Sprintf("kms-%d", i+1), key, a.slotKMS(f))
 		if err != nil {
 			return nil, err
 		}
@@ -163,7 +187,7 @@ func (f *repoFlags) newSlots(keys *format.Keyring, recipients []string) (slots [
 	}
 	if len(slots) == 0 {
 		return nil, failure.New(failure.Usage, "create repository", f.url, "no key could unlock it").
-			WithHint("give --recipient age1…, --repo-passphrase-file FILE, or better both")
+			WithHint("give --recipient age1…, --repo-passphrase-file FILE or --kms-key ARN, or better two of them")
 	}
 	return slots, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"filippo.io/age"
@@ -79,36 +80,41 @@ func (a *app) archiveKeyListCommand(repo *repoFlags) *cobra.Command {
 }
 
 func (a *app) archiveKeyAddCommand(repo *repoFlags) *cobra.Command {
-	var name, recipient, passphrase string
+	var recipient, passphrase, kmsKey string
 	cmd := &cobra.Command{
 		Use:   "add NAME",
-		Short: "Add a key: an age recipient, or a passphrase",
-		Long: `Add a key: an age recipient, or a passphrase. NAME is for people. It can read all that is in
-the repository, and all that will be written until it is removed and the repository's key is
-rotated.`,
-		Example: `  tisnap archive key add safe --recipient age1… --repo s3://archive/prod --repo-identity ops.key`,
-		Args:    exactly("NAME"),
+		Short: "Add a key: an age recipient, a passphrase or a KMS key",
+		Long: `Add a key: an age recipient, a passphrase or a KMS key. NAME is for people. It can read all
+that is in the repository, and all that will be written until it is removed and the repository's
+key is rotated.`,
+		Example: `  tisnap archive key add safe --recipient age1… --repo s3://archive/prod --repo-identity ops.key
+  tisnap archive key add prod --kms-key arn:aws:kms:… --repo s3://archive/prod --repo-identity ops.key`,
+		Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if name = args[0]; (recipient == "") == (passphrase == "") {
-				return usage(cmd, errors.New("give --recipient age1…, or --new-passphrase-file FILE"))
+			given := slices.DeleteFunc([]string{recipient, kmsKey, passphrase}, func(s string) bool { return s == "" })
+			if len(given) != 1 {
+				return usage(cmd, errors.New("give one of --recipient, --new-passphrase-file and --kms-key"))
 			}
-			added := repoFlags{url: repo.url, passphrase: passphrase}
-			var recipients []string
-			if recipient != "" {
-				recipients = []string{recipient}
+			added, to := *repo, newKeys{}
+			switch added.passphrase = passphrase; {
+			case recipient != "":
+				to.recipients = given
+			case kmsKey != "":
+				to.kms = given
 			}
 			return a.changeKeys(cmd.Context(), repo, func(k *repository.Keys) error {
-				slots, err := added.newSlots(k.Keyring, recipients)
+				slots, err := a.newSlots(cmd.Context(), &added, k.Keyring, to)
 				if err != nil {
 					return err
 				}
-				slots[0].Name = name
+				slots[0].Name = args[0]
 				return k.Add(slots[0])
 			})
 		},
 	}
 	cmd.Flags().StringVar(&recipient, "recipient", "", "age recipient")
 	cmd.Flags().StringVar(&passphrase, "new-passphrase-file", "", "file with the passphrase")
+	cmd.Flags().StringVar(&kmsKey, "kms-key", "", "ARN of a KMS key")
 	return cmd
 }
 
@@ -133,7 +139,8 @@ func (a *app) archiveKeyRotateCommand(repo *repoFlags) *cobra.Command {
 		Short: "Make a new key for what is written from now on",
 		Long: `Make a new key for what is written from now on, and encrypt it for the same slots. What is there
 stays as it is, and readable. Commands that have begun, and resumed runs of theirs, may still write
-with the old key. A slot with a passphrase needs it, by --repo-passphrase-file.`,
+with the old key. A slot with a passphrase needs it, by --repo-passphrase-file, and one of a KMS key
+kms:Encrypt.`,
 		Example: `  tisnap archive key rotate --repo s3://archive/prod --repo-identity ops.key`,
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -144,7 +151,9 @@ with the old key. A slot with a passphrase needs it, by --repo-passphrase-file.`
 					return err
 				}
 			}
-			return a.changeKeys(cmd.Context(), repo, func(k *repository.Keys) error { return k.Rotate(passphrase) })
+			return a.changeKeys(cmd.Context(), repo, func(k *repository.Keys) error {
+				return k.Rotate(cmd.Context(), passphrase, a.slotKMS(repo))
+			})
 		},
 	}
 }
@@ -156,7 +165,7 @@ func (a *app) changeKeys(ctx context.Context, repo *repoFlags, change func(*repo
 		return err
 	}
 	defer done()
-	identities, err := repo.identities()
+	identities, err := a.identities(repo)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (a *app) openRepository(ctx context.Context, f *repoFlags) (r *repository.R
 	if err != nil {
 		return nil, nil, err
 	}
-	identities, err := f.identities()
+	identities, err := a.identities(f)
 	if err == nil {
 		r, err = repository.Open(ctx, store, identities...)
 	}
@@ -162,9 +162,8 @@ func (a *app) openRepoStore(ctx context.Context, f *repoFlags) (store objstore.S
 	return store, c.close, nil
 }
 
-// identities are the keys that the flags name.
-func (f *repoFlags) identities() ([]age.Identity, error) {
-	var out []age.Identity
+// identities are the keys that the flags name, and those of AWS KMS that the credentials may use.
+func (a *app) identities(f *repoFlags) (out []age.Identity, err error) {
 	if f.identity != "" {
 		text, err := os.ReadFile(f.identity)
 		if err != nil {
@@ -187,11 +186,7 @@ func (f *repoFlags) identities() ([]age.Identity, error) {
 		}
 		out = append(out, identity)
 	}
-	if len(out) == 0 {
-		return nil, failure.New(failure.Usage, "unlock repository", f.url, "no key is given").
-			WithHint("set --repo-identity FILE or --repo-passphrase-file FILE")
-	}
-	return out, nil
+	return append(out, format.ByKMS(a.slotKMS(f))), nil
 }
 
 // readPassphrase is the file's content without line ends.

@@ -67,7 +67,7 @@ func (l *archiveLab) open(t *testing.T) *repository.Repository {
 	t.Helper()
 	store, err := objstore.Open(t.Context(), l.url(), objstore.Config{})
 	require.NoError(t, err)
-	identities, err := (&repoFlags{identity: l.identity}).identities()
+	identities, err := (&app{}).identities(&repoFlags{identity: l.identity})
 	require.NoError(t, err)
 	r, err := repository.Open(t.Context(), store, identities...)
 	require.NoError(t, err)

@@ -28,7 +28,7 @@ func kmsKeysFlag(flags *pflag.FlagSet, keys *[]string) {
 
 func (a *app) generateIAMCommand() *cobra.Command {
 	var t generate.Trust
-	var keys []string
+	var keys, archiveKeys []string
 	var of, targetRole string
 	cmd := a.generated(&cobra.Command{
 		Use:   "iam",
@@ -47,13 +47,13 @@ keeps the copies in --storage.`,
   tisnap generate iam --for copy-target --storage s3://dr/prod > copy-target.json`,
 		Args: exactly(),
 	}, func([]string) ([]byte, error) {
-		if of != "" && (t.Way != "" || len(keys) > 0) || (of == forCopySource) != (targetRole != "") {
-			return nil, failure.New(failure.Usage, "", "", "--for goes without --trust and --kms-key, "+
+		if of != "" && (t.Way != "" || len(keys)+len(archiveKeys) > 0) || (of == forCopySource) != (targetRole != "") {
+			return nil, failure.New(failure.Usage, "", "", "--for goes without --trust and keys, "+
 				"and --for copy-source with --target-role")
 		}
-		if t.Way != "" && len(keys) > 0 {
-			return nil, failure.New(failure.Usage, "", "", "--trust and --kms-key are mutually exclusive: "+
-				"keys are in the role's policy, not in its trust policy")
+		if t.Way != "" && len(keys)+len(archiveKeys) > 0 {
+			return nil, failure.New(failure.Usage, "", "", "--trust and --kms-key or --archive-key are mutually "+
+				"exclusive: keys are in the role's policy, not in its trust policy")
 		}
 		if t.Way != "" {
 			t.Account.Namespace, t.Region = a.global.namespace, a.awsRegion()
@@ -69,7 +69,11 @@ keeps the copies in --storage.`,
 		case forCopyTarget:
 			return asJSON(generate.CopyTarget(s))
 		}
-		return asJSON(generate.Permissions(s, keys...))
+		p, err := generate.Permissions(s, keys...)
+		if err == nil {
+			err = p.AddArchiveKeys(archiveKeys...)
+		}
+		return asJSON(p, err)
 	})
 	choose(cmd, cmd.Flags(), &of, "for", optional(forCopySource, forCopyTarget),
 		"print the policy of a role for copies")
@@ -78,6 +82,8 @@ keeps the copies in --storage.`,
 		"print the role's trust policy instead, for EKS Pod Identity or IAM roles for service accounts")
 	trustFlags(cmd, &t)
 	kmsKeysFlag(cmd.Flags(), &keys)
+	cmd.Flags().StringSliceVar(&archiveKeys, "archive-key", nil,
+		"ARN of a KMS key that unlocks a repository of archives; may be repeated")
 	return cmd
 }
 

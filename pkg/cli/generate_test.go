@@ -53,6 +53,7 @@ func TestGenerate_NamespaceOfThePods(t *testing.T) {
 		},
 		"generate iam --trust=pod-identity -n ops":     {`"aws:RequestTag/kubernetes-namespace": "ops"`},
 		"generate terraform -n ops --eks-cluster=acme": {`= "ops"`},
+		"generate iam --archive-key=" + archiveKey:     {`"kms:Encrypt"`, archiveKey, `"kms:EncryptionContext:tisnap.io/repository": "false"`},
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
@@ -66,6 +67,7 @@ func TestGenerate_NamespaceOfThePods(t *testing.T) {
 	for args, want := range map[string]string{
 		"generate rbac": "NAMESPACE is missing", "generate iam --trust=pod-identity": "--namespace is missing",
 		"generate iam --trust=pod-identity -n ops --kms-key=arn:aws:kms:eu-west-1:444455556666:key/0f": "mutually exclusive",
+		"generate iam --archive-key=alias/prod":                                                        "--archive-key",
 		"generate cronjob db/a --image=b --keep-daily=0":                                               "no rule chooses what to keep", "generate bucket -o json": "want table",
 	} {
 		t.Run(args, func(t *testing.T) {

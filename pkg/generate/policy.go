@@ -82,21 +82,32 @@ func Permissions(s Storage, keys ...string) (Policy, error) {
 	if err != nil {
 		return Policy{}, err
 	}
+	err = p.add("--kms-key", "iam-policy-kms.json", keys)
+	return p, err
+}
+
+// AddArchiveKeys also allows to unlock repositories of archives by these KMS keys.
+func (p *Policy) AddArchiveKeys(keys ...string) error {
+	return p.add("--archive-key", "iam-policy-archive-key.json", keys)
+}
+
+// add adds the statements of a file, for each of these KMS keys.
+func (p *Policy) add(flag, file string, keys []string) error {
 	for _, key := range keys {
-		if err := check("--kms-key", key, `arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+`,
+		if err := check(flag, key, `arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+`,
 			"a key's ARN"); err != nil {
-			return Policy{}, err
+			return err
 		}
-		use, err := readPolicy("iam-policy-kms.json")
+		use, err := readPolicy(file)
 		if err != nil {
-			return Policy{}, err
+			return err
 		}
 		for _, statement := range use.Statement {
 			statement.Resource = key
 			p.Statement = append(p.Statement, statement)
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // Way is how pods get their IAM role.

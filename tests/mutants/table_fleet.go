@@ -43,12 +43,6 @@ func fleetGuards() []Mutant {
 		in("pkg/archive/prune/forget.go", "the id of a forgotten archive can be used again", noLoss,
 			"_, err = r.Objects().Replace(ctx, path, []byte(format.Tombstone), version)", "_ = version; err = r.Objects().Delete(ctx, path)",
 			"TestRun_ForgottenArchive_IsDeleted"),
-		in("pkg/archive/repository/keys.go", "the last key of a repository is removed", "no key is lost by a command",
-			"	case len(k.Slots) == 1:", "	case false:",
-			"TestChangeKeys_AddAndRemove"),
-		in("pkg/archive/repository/keys.go", "a rotation leaves out a slot whose passphrase it lacks", "no key is lost by a command",
-			"passphrase != \"\" && k.opens(s, passphrase)", "(passphrase != \"\" || true)",
-			"TestRotate_OldAndNew_AreRead"),
 		in("pkg/archive/create/commit.go", "an archive fails for whoever may not delete", "a writer needs no right to delete",
 			"	if failure.Is(err, failure.Denied) {", "	if false {",
 			"TestRun_MayNotDelete_LeavesItsLease"),
@@ -111,5 +105,26 @@ func rewriteGuards() []Mutant {
 			"	archives, err := v.archives(ctx)\n	if err != nil {\n		return nil, err\n	}\n	// They are listed last: a prune that rewrites an archive writes some before it can be read.\n	if v.packs, err = r.Packs(ctx); err != nil {",
 			"	var err error\n	if v.packs, err = r.Packs(ctx); err != nil {\n		return nil, err\n	}\n	archives, err := v.archives(ctx)\n	if err != nil {",
 			"TestRun_ArchiveIsRewrittenMeanwhile_IsSound"),
+	}
+}
+
+// slotGuards are those of the keys that unlock a repository.
+func slotGuards() []Mutant {
+	return []Mutant{
+		in("pkg/archive/repository/keys.go", "the last key of a repository is removed", "no key is lost by a command",
+			"	case len(k.Slots) == 1:", "	case false:",
+			"TestChangeKeys_AddAndRemove"),
+		in("pkg/archive/repository/keys.go", "a rotation leaves out a slot whose passphrase it lacks", "no key is lost by a command",
+			"passphrase != \"\" && k.opens(s, passphrase)", "(passphrase != \"\" || true)",
+			"TestRotate_OldAndNew_AreRead"),
+		in("pkg/archive/format/slot.go", "a slot of KMS opens a repository that it is not of", "a key unlocks its repository alone",
+			"by.DecryptByKey(ctx, s.Key, s.Data, kmsContext(of))", "by.DecryptByKey(ctx, s.Key, s.Data, nil)",
+			"TestUnlock_KMS"),
+		in("pkg/archive/repository/keys.go", "a rotation leaves out the slots of KMS", "no key is lost by a command",
+			"		case s.Type == format.SlotKMS:", "		case s.Type == format.SlotKMS && false:",
+			"TestArchiveKey_KMS_UnlocksByItself").heldBy("pkg/cli"),
+		in("pkg/ebs/error_table.go", "a KMS key that is disabled is not named as the reason", errorTable,
+			"{failure.Unready, never, \"enable the KMS key\"}", "{failure.Unknown, never, \"\"}",
+			"TestArchiveKey_KMS_UnlocksByItself").heldBy("pkg/cli"),
 	}
 }

@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/hmac"
 	"encoding/hex"
 	"encoding/json"
@@ -111,11 +112,14 @@ func DecodeRepository(data []byte) (*Repository, error) {
 	return r, nil
 }
 
-// Unlock returns the repository's keys, and so proves that all of repo.json was written by one who had them.
-func (r *Repository) Unlock(identities ...age.Identity) (*Keyring, error) {
+// Unlock returns the repository's keys, and so proves that all of repo.json was written by one who had them. AWS KMS is
+// asked only if none of the other identities opens a slot.
+func (r *Repository) Unlock(ctx context.Context, identities ...age.Identity) (*Keyring, error) {
 	var failed error
-	for _, slot := range r.Slots {
-		master, err := slot.open(identities)
+	slots := slices.Clone(r.Slots)
+	slices.SortStableFunc(slots, func(a, b Slot) int { return cmp.Compare(askedLast(a), askedLast(b)) })
+	for _, slot := range slots {
+		master, err := slot.open(ctx, r.ID, identities)
 		if master != nil && err == nil {
 			var keys *Keyring
 			if keys, err = r.keyring(master); err == nil {
@@ -127,9 +131,22 @@ func (r *Repository) Unlock(identities ...age.Identity) (*Keyring, error) {
 	if failed != nil {
 		return nil, failure.Annotate(failed, "unlock repository", r.ID.String())
 	}
+	if !slices.ContainsFunc(identities, func(id age.Identity) bool { _, kms := id.(kmsIdentity); return !kms }) {
+		return nil, failure.New(failure.Usage, "unlock repository", r.ID.String(),
+			"no key is given, and no slot is of AWS KMS").
+			WithHint("set --repo-identity FILE or --repo-passphrase-file FILE")
+	}
 	return nil, failure.New(failure.Denied, "unlock repository", r.ID.String(),
 		"none of its %d key slots is for this key", len(r.Slots)).
 		WithHint("Give the identity or passphrase of one of the repository's key slots.")
+}
+
+// askedLast is 1 for a slot whose opening takes a call.
+func askedLast(s Slot) int {
+	if s.Type == SlotKMS {
+		return 1
+	}
+	return 0
 }
 
 func (r *Repository) keyring(newest []byte) (*Keyring, error) {

@@ -25,7 +25,7 @@ func unlock(t testing.TB, data []byte, ids ...age.Identity) (*Keyring, error) {
 	t.Helper()
 	r, err := DecodeRepository(data)
 	require.NoError(t, err)
-	return r.Unlock(ids...)
+	return r.Unlock(t.Context(), ids...)
 }
 
 func TestUnlock_GivesBackEveryGeneration(t *testing.T) {
@@ -84,7 +84,7 @@ func TestUnlock_AnyChange_Refused(t *testing.T) {
 		t.Helper()
 		r, err := DecodeRepository(bad)
 		if err == nil {
-			_, err = r.Unlock(id)
+			_, err = r.Unlock(t.Context(), id)
 		}
 		require.Error(t, err, what)
 	}
@@ -145,7 +145,7 @@ func FuzzDecodeRepository(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := r.Unlock(id); err == nil {
+		if _, err := r.Unlock(t.Context(), id); err == nil {
 			assert.Equal(t, string(data), string(text))
 		}
 	})

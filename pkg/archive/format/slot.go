@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 
@@ -14,7 +15,7 @@ import (
 const (
 	SlotAge        = "age"        // an age file for one recipient
 	SlotPassphrase = "passphrase" // an age file for a passphrase
-	SlotKMS        = "kms"        // reserved: encrypted by AWS KMS
+	SlotKMS        = "kms"        // encrypted by AWS KMS
 )
 
 const (
@@ -47,6 +48,31 @@ func (k *Keyring) PassphraseSlot(name, passphrase string) (Slot, error) {
 	return k.slot(Slot{Type: SlotPassphrase, Name: name}, to)
 }
 
+// KMS encrypts by keys of AWS KMS, given by their ARNs, and decrypts again if key and context are the same.
+type KMS interface {
+	EncryptByKey(ctx context.Context, key string, plain []byte, about map[string]string) (sealed []byte, err error)
+	DecryptByKey(ctx context.Context, key string, sealed []byte, about map[string]string) (plain []byte, err error)
+}
+
+// ByKMS returns the identity that opens the slots of AWS KMS, and no age file.
+func ByKMS(k KMS) age.Identity { return kmsIdentity{k} }
+
+type kmsIdentity struct{ KMS }
+
+// Unwrap opens nothing.
+func (kmsIdentity) Unwrap([]*age.Stanza) ([]byte, error) { return nil, age.ErrIncorrectIdentity }
+
+// kmsContext binds what KMS encrypts to its repository.
+func kmsContext(id RepositoryID) map[string]string {
+	return map[string]string{"tisnap.io/repository": id.String()}
+}
+
+// KMSSlot returns a slot for a key of AWS KMS, given by its ARN.
+func (k *Keyring) KMSSlot(ctx context.Context, name, key string, by KMS) (Slot, error) {
+	data, err := by.EncryptByKey(ctx, key, k.masters[k.Generation()], kmsContext(k.id))
+	return Slot{Type: SlotKMS, Name: name, Key: key, Data: data}, failure.Annotate(err, "make key slot", name)
+}
+
 func (k *Keyring) slot(s Slot, to age.Recipient) (Slot, error) {
 	var file bytes.Buffer
 	w, err := age.Encrypt(&file, to)
@@ -72,15 +98,28 @@ func Passphrase(text string) (age.Identity, error) {
 
 // Opens reports whether an identity opens the slot.
 func (s Slot) Opens(id age.Identity) bool {
-	master, err := s.open([]age.Identity{id})
+	master, err := s.openAge([]age.Identity{id})
 	return err == nil && master != nil
 }
 
-// open returns the master key in the slot, or nil if it is for none of the identities.
-func (s Slot) open(identities []age.Identity) ([]byte, error) {
-	if s.Type != SlotAge && s.Type != SlotPassphrase {
-		return nil, nil
+// open returns the master key in the slot of a repository, or nil if it is for none of the identities.
+func (s Slot) open(ctx context.Context, of RepositoryID, identities []age.Identity) ([]byte, error) {
+	switch s.Type {
+	case SlotAge, SlotPassphrase:
+		return s.openAge(identities)
+	case SlotKMS:
+		for _, id := range identities {
+			if by, ok := id.(kmsIdentity); ok {
+				master, err := by.DecryptByKey(ctx, s.Key, s.Data, kmsContext(of))
+				return master, failure.Annotate(err, "open key slot", s.Name)
+			}
+		}
 	}
+	return nil, nil
+}
+
+// openAge opens a slot that is an age file.
+func (s Slot) openAge(identities []age.Identity) ([]byte, error) {
 	plain, err := age.Decrypt(bytes.NewReader(s.Data), identities...)
 	var none *age.NoIdentityMatchError
 	if errors.As(err, &none) {

@@ -36,7 +36,7 @@ func ChangeKeys(
 		if err != nil {
 			return nil, failure.Annotate(err, op, store.URL())
 		}
-		keyring, err := r.Unlock(identities...)
+		keyring, err := r.Unlock(ctx, identities...)
 		if err != nil {
 			return nil, failure.Annotate(err, op, store.URL())
 		}
@@ -95,8 +95,8 @@ func (k *Keys) Remove(name string) error {
 }
 
 // Rotate makes a new key, which encrypts what is written from now on, for all slots. passphrase is that of a slot that
-// has one; a slot whose secret is not at hand is a Usage error.
-func (k *Keys) Rotate(passphrase string) error {
+// has one; a slot whose secret is not at hand is a Usage error. by encrypts for slots of AWS KMS.
+func (k *Keys) Rotate(ctx context.Context, passphrase string, by format.KMS) error {
 	next, err := k.Rotated()
 	if err != nil {
 		return err
@@ -110,6 +110,10 @@ func (k *Keys) Rotate(passphrase string) error {
 				return failure.New(failure.Corrupt, "rotate key", s.Name, "its slot has no age recipient")
 			}
 			if slots[i], err = next.AgeSlot(s.Name, s.Key, to[0]); err != nil {
+				return err
+			}
+		case s.Type == format.SlotKMS:
+			if slots[i], err = next.KMSSlot(ctx, s.Name, s.Key, by); err != nil {
 				return err
 			}
 		case s.Type == format.SlotPassphrase && passphrase != "" && k.opens(s, passphrase):

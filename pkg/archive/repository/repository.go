@@ -63,7 +63,7 @@ func Open(ctx context.Context, store objstore.Store, identities ...age.Identity)
 	if err != nil {
 		return nil, failure.Annotate(err, "open repository", store.URL())
 	}
-	keys, err := r.Unlock(identities...)
+	keys, err := r.Unlock(ctx, identities...)
 	if err != nil {
 		return nil, failure.Annotate(err, "open repository", store.URL())
 	}
