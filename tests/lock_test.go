@@ -74,6 +74,9 @@ func TestLock_KeepsABackup_UntilItIsUnlocked(t *testing.T) {
 	require.NoError(t, p.bed.EC2.ArchiveSnapshot(cluster.SnapshotID(doc.Items[0].Snapshot)))
 	require.Regexp(t, `(?m)^archive tier 1 of 6 snapshots: .* 72 hours$`, run("describe", "first").stdout)
 	refusedInTheArchiveTier(t, p, run)
+	require.NoError(t, p.bed.EC2.LendSnapshot(cluster.SnapshotID(doc.Items[0].Snapshot), 7))
+	require.Regexp(t, `(?m)^archive tier snapshots are back in the standard tier only until 20`, run("describe", "first").stdout)
+	require.Equal(t, cli.ExitDone, run("copy", "first", "--to-storage", "s3://"+testbed.Bucket+"/away", "--to-region", testbed.AwayRegion, "--dry-run").code)
 
 	e := run("delete", "first", "--yes")
 	require.EqualValues(t, 6, e.code, e.stderr)

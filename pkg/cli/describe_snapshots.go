@@ -24,6 +24,8 @@ type ec2Facts struct {
 	Locks []lockset.Item `json:"locks,omitempty"`
 	// Archived are the snapshots in the archive tier.
 	Archived []cluster.SnapshotID `json:"archived,omitempty"`
+	// RestoredUntil is when the first of those that are temporarily back in the standard tier is archived again.
+	RestoredUntil time.Time `json:"restoredUntil,omitzero"`
 	// Missing are the snapshots that EC2 does not have.
 	Missing []cluster.SnapshotID `json:"missing,omitempty"`
 	// Unknown is why EC2 could not be asked.
@@ -58,6 +60,9 @@ func (a *app) readEC2(ctx context.Context, m *manifest.Manifest) (facts ec2Facts
 	for _, s := range found {
 		if s.Archived {
 			facts.Archived = append(facts.Archived, s.ID)
+		}
+		if at, first := s.RestoredUntil, facts.RestoredUntil; !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			facts.RestoredUntil = at
 		}
 	}
 	set, err := lockset.Read(ctx, e, m)
@@ -94,6 +99,9 @@ func (f *ec2Facts) table(w io.Writer, v view, n int) error {
 		line("archive tier",
 			"%d of %d snapshots: a restore needs them back in the standard tier, which takes up to 72 hours",
 			len(f.Archived), n)
+	}
+	if !f.RestoredUntil.IsZero() {
+		line("archive tier", "snapshots are back in the standard tier only until %s", v.text(f.RestoredUntil))
 	}
 	for _, text := range lines {
 		if _, err := io.WriteString(w, text); err != nil {

@@ -63,9 +63,11 @@ type Snapshot struct {
 	KMSKey      string
 	// Archived is true while the snapshot is in the archive tier, from which no volume can be created.
 	Archived bool
-	Outpost  string // ARN of its Outpost; "" if it is in its Region
-	Owner    string // the account that it belongs to
-	Tags     Tags   // none of another account's snapshot
+	// RestoredUntil is when a snapshot that was brought back for some days goes to the archive tier again; else zero.
+	RestoredUntil time.Time
+	Outpost       string // ARN of its Outpost; "" if it is in its Region
+	Owner         string // the account that it belongs to
+	Tags          Tags   // none of another account's snapshot
 }
 
 // VolumeState is EC2's state of a volume.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -15,6 +16,10 @@ import (
 // This file converts between the SDK's types and ours.
 
 func snapshotOf(s types.Snapshot) Snapshot {
+	until := aws.ToTime(s.RestoreExpiryTime)
+	if !until.After(time.Now()) {
+		until = time.Time{}
+	}
 	return Snapshot{
 		ID:          cluster.SnapshotID(aws.ToString(s.SnapshotId)),
 		Volume:      cluster.VolumeID(aws.ToString(s.VolumeId)),
@@ -27,10 +32,11 @@ func snapshotOf(s types.Snapshot) Snapshot {
 		FullBytes:   aws.ToInt64(s.FullSnapshotSizeInBytes),
 		Encrypted:   aws.ToBool(s.Encrypted),
 		KMSKey:      aws.ToString(s.KmsKeyId),
-		Archived:    s.StorageTier == types.StorageTierArchive,
-		Outpost:     aws.ToString(s.OutpostArn),
-		Owner:       aws.ToString(s.OwnerId),
-		Tags:        tagsOf(s.Tags),
+		// In which tier EC2 reports a snapshot that is back for some days is not documented.
+		Archived: s.StorageTier == types.StorageTierArchive && until.IsZero(), RestoredUntil: until,
+		Outpost: aws.ToString(s.OutpostArn),
+		Owner:   aws.ToString(s.OwnerId),
+		Tags:    tagsOf(s.Tags),
 	}
 }
 

@@ -35,6 +35,17 @@ func (s *Server) ArchiveSnapshot(id cluster.SnapshotID) error {
 	})
 }
 
+// LendSnapshot brings an archived snapshot back for so many days, at once.
+func (s *Server) LendSnapshot(id cluster.SnapshotID, days int) error {
+	return s.mishap(id, func(p *snapshot) {
+		now := s.now()
+		p.tiering = &tiering{
+			operation: temporaryRestore, startedAt: now, endsAt: now, archivedAt: p.tiering.archivedAt,
+			days: int64(days), expiresAt: now.AddDate(0, 0, days),
+		}
+	})
+}
+
 func (s *Server) mishap(id cluster.SnapshotID, strike func(*snapshot)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
