@@ -131,38 +131,55 @@ func (d *deletions) foreign(call string, uids map[string]bool) string {
 }
 
 // A drill, and what cleans up after it, ask for no deletion of anything that does not carry the run's id or is not in the
-// namespace whose UID the run recorded: whatever EC2 and Kubernetes answer, and wherever it is cancelled.
+// namespace whose UID the run recorded: whatever EC2 and Kubernetes answer, wherever it is cancelled, and whichever TiDB Operator
+// runs its cluster.
 func TestRun_EveryDeleteNamesItsOwn(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(12) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			t.Parallel()
-			d := &deletions{
-				lab: newLab(t), rng: rand.New(rand.NewPCG(seed, 7)),
-				objects: map[string]*unstructured.Unstructured{}, volumes: map[cluster.VolumeID]ebs.Volume{},
-			}
-			d.others(t)
-			before := len(d.server.MutatingCalls())
-			ctx, cancel := context.WithCancel(within(t))
-			defer cancel()
-			d.cancel, d.at, d.faults = cancel, 10+d.rng.IntN(150), true
-			d.lab.faults.Watch(d.watch)
-			d.ec2Err.Watch(d.watch)
-			o := options()
-			o.TearDownWithin = time.Second
-			r, _ := drill.Run(ctx, d.deps(), o) // whatever becomes of it
-			d.mu.Lock()
-			d.faults = false
-			d.mu.Unlock()
-			if r.TearDown != drill.Gone {
-				if _, err := drill.Clean(within(t), d.deps(), options()); !failure.Is(err, failure.NotFound) {
-					require.NoError(t, err)
+	for operator, seeds := range map[int]uint64{1: 12, 2: 8} {
+		for seed := range seeds {
+			t.Run(fmt.Sprint("Operator ", operator, ".x, seed ", seed), func(t *testing.T) {
+				t.Parallel()
+				d := &deletions{
+					lab: newLabOf(t, operator), rng: rand.New(rand.NewPCG(seed, 7)),
+					objects: map[string]*unstructured.Unstructured{}, volumes: map[cluster.VolumeID]ebs.Volume{},
 				}
-			}
-			d.lab.faults.Watch(nil)
-			d.ec2Err.Watch(nil)
-			d.requireOwn(t, before)
-		})
+				d.drillAndClean(t)
+			})
+		}
+	}
+}
+
+func (d *deletions) drillAndClean(t *testing.T) {
+	t.Helper()
+	d.others(t)
+	calls, before := len(d.server.MutatingCalls()), d.server.Everything()
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	d.cancel, d.at, d.faults = cancel, 10+d.rng.IntN(150), true
+	d.lab.faults.Watch(d.watch)
+	d.ec2Err.Watch(d.watch)
+	o := options()
+	o.TearDownWithin = time.Second
+	r, _ := drill.Run(ctx, d.deps(), o) // whatever becomes of it
+	d.mu.Lock()
+	d.faults = false
+	d.mu.Unlock()
+	if r.TearDown != drill.Gone {
+		if _, err := drill.Clean(within(t), d.deps(), options()); !failure.Is(err, failure.NotFound) {
+			require.NoError(t, err)
+		}
+	}
+	d.lab.faults.Watch(nil)
+	d.ec2Err.Watch(nil)
+	d.requireOwn(t, calls)
+	now := d.server.Everything()
+	require.Subset(t, now, before)
+	for _, o := range now {
+		require.NotContains(t, o, cage.Name(runID))
+	}
+	for _, o := range d.server.List("persistentvolumes", "") {
+		of, _, _ := unstructured.NestedString(o.Object, "spec", "claimRef", "namespace")
+		require.Equal(t, "tidb", of, o.GetName())
 	}
 }
 
@@ -183,11 +200,5 @@ func (d *deletions) requireOwn(t *testing.T, before int) {
 	}
 	for _, v := range d.lab.volumes() {
 		require.Contains(t, []string{v.Tags[ebs.TagRun], v.Tags[ebs.TagDrill], v.Tags[ebs.TagStorage]}, "other")
-	}
-	namespaces := d.server.List("namespaces", "")
-	require.Len(t, namespaces, 1)
-	require.Equal(t, cage.Name("0-another"), namespaces[0].GetName())
-	for kind, want := range map[string]int{"tidbclusters": 1, "persistentvolumes": 1, "persistentvolumeclaims": 1, "pods": 1} {
-		require.Len(t, d.server.List(kind, ""), want, kind)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/kube/operator2"
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
@@ -61,6 +62,9 @@ type lab struct {
 	kube   *kube.Client
 	faults *fault.Plan // of Kubernetes
 	ec2Err *fault.Plan
+	// operator is the generation of TiDB Operator that the restored clusters are of; only 2.x runs, as it takes part in
+	// their deletion.
+	operator int
 
 	mu       sync.Mutex
 	policies int // of the cage when the restore began
@@ -76,7 +80,12 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{store: objstoretest.NewMemory(nil), faults: &fault.Plan{}, ec2Err: &fault.Plan{}, db: &database{}}
+	return newLabOf(t, 1)
+}
+
+func newLabOf(t *testing.T, operator int) *lab {
+	t.Helper()
+	l := &lab{store: objstoretest.NewMemory(nil), faults: &fault.Plan{}, ec2Err: &fault.Plan{}, db: &database{}, operator: operator}
 	clock := timescale.New(speed)
 	l.ec2 = ebstest.New(ebstest.Config{Clock: clock, Faults: l.ec2Err, Rules: ebstest.QuickRules(), Seed: 1})
 	require.NoError(t, l.ec2.Start())
@@ -101,7 +110,32 @@ func newLab(t *testing.T) *lab {
 	l.kube, err = kube.Open(kube.Config{Kubeconfig: path, Patience: time.Second, BindPatience: time.Nanosecond})
 	require.NoError(t, err)
 	t.Cleanup(l.kube.Close)
+	if operator == 2 {
+		l.runOperator(t)
+	}
 	return l
+}
+
+// runOperator runs TiDB Operator 2.x, with a node.
+func (l *lab) runOperator(t *testing.T) {
+	t.Helper()
+	disks := &kubetest.MemoryDisks{}
+	disks.AddInstance("i-0", zone)
+	require.NoError(t, l.server.AddNode("node-0", "i-0", zone))
+	require.NoError(t, l.server.AddStorageClass("ebs-sc"))
+	of := kubetest.NewOperator(l.server.Objects, &kubetest.IdleRuntime{}, disks, kubetest.OperatorConfig{
+		Retry: 20 * time.Millisecond, Poll: 20 * time.Millisecond,
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		of.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+	})
 }
 
 func (l *lab) deps() drill.Deps {
@@ -138,33 +172,30 @@ func (l *lab) restoreWith(ctx context.Context, to drill.Target, during func(dril
 	l.last = to
 	l.policies = len(l.server.List("networkpolicies", to.Cluster.Namespace))
 	l.mu.Unlock()
-	object := kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: prod, TiKV: 1})
-	source, err := object.MarshalJSON()
+	source, v, err := l.recorded(to)
 	if err != nil {
 		return drill.Restored{}, err
 	}
-	if err := l.kube.CreateCluster(ctx, source, kube.Target{Name: to.Cluster, Run: to.Run}); err != nil {
+	if err := l.kube.CreateCluster(ctx, source, kube.Target{Name: to.Cluster, Run: to.Run}, v); err != nil {
 		return drill.Restored{}, err
 	}
 	tags := ebs.Tags{ebs.TagRun: string(to.Run), ebs.TagStorage: l.storageID(ctx)}
 	for key, value := range to.Tags {
 		tags[key] = value
 	}
-	volume, err := l.ec2.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: 10}, tags)
+	v.Volume, err = l.ec2.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: 10}, tags)
 	if err != nil {
 		return drill.Restored{}, err
 	}
-	claim, pv, err := recorded()
+	if err := l.kube.BindVolume(ctx, v); err != nil {
+		return drill.Restored{}, err
+	}
+	if l.operator == 2 {
+		err = l.kube.StartTiKV(ctx, to.Cluster, v)
+	} else {
+		err = l.kube.LeaveRecovery(ctx, to.Cluster)
+	}
 	if err != nil {
-		return drill.Restored{}, err
-	}
-	if err := l.kube.BindVolume(ctx, kube.RestoredVolume{
-		Cluster: to.Cluster, Run: to.Run, Role: cluster.RoleData, MountPath: "/var/lib/tikv", Volume: volume, Zone: zone,
-		SizeGiB: 10, Claim: claim, Object: pv,
-	}); err != nil {
-		return drill.Restored{}, err
-	}
-	if err := l.kube.LeaveRecovery(ctx, to.Cluster); err != nil {
 		return drill.Restored{}, err
 	}
 	if during != nil {
@@ -175,17 +206,34 @@ func (l *lab) restoreWith(ctx context.Context, to drill.Target, during func(dril
 	return drill.Restored{Serves: true}, nil
 }
 
-// recorded are a claim and a persistent volume as a backup has them.
-func recorded() (claim, pv json.RawMessage, err error) {
+// recorded are a cluster and its volume as a backup has them, with what a restore makes of it.
+func (l *lab) recorded(to drill.Target) (json.RawMessage, kube.RestoredVolume, error) {
+	v := kube.RestoredVolume{
+		Cluster: to.Cluster, Run: to.Run, Role: cluster.RoleData, MountPath: "/var/lib/tikv", Zone: zone, SizeGiB: 10,
+	}
 	text, err := os.ReadFile(filepath.Join("..", "kube", "testdata", "clustermeta.json"))
 	if err != nil {
-		return nil, nil, err
+		return nil, v, err
 	}
 	var doc struct {
 		Kubernetes struct{ PVCs, PVs []json.RawMessage }
 	}
-	err = json.Unmarshal(text, &doc)
-	return doc.Kubernetes.PVCs[0], doc.Kubernetes.PVs[0], err
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, v, err
+	}
+	v.Claim, v.Object = doc.Kubernetes.PVCs[0], doc.Kubernetes.PVs[0]
+	of := cluster.Name{Namespace: "tidb", Name: "src"}
+	source, err := kubetest.NewTidbCluster(kubetest.ClusterOptions{Name: of, TiKV: 1}).MarshalJSON()
+	if err != nil || l.operator == 1 {
+		return source, v, err
+	}
+	made, err := operator2.Translate(source, []json.RawMessage{v.Claim})
+	if err != nil {
+		return nil, v, err
+	}
+	v.Claim = made.Claims[0]
+	source, err = json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": made.Objects})
+	return source, v, err
 }
 
 func (l *lab) storageID(ctx context.Context) string {
