@@ -39,10 +39,12 @@ var known = []struct {
 		Throttling ThrottlingException TooManyRequestsException`},
 	{failure.NotFound, never, `InvalidInstanceID.NotFound InvalidSnapshot.NotFound InvalidVolume.NotFound
 		InvalidZone.NotFound NoSuchResourceException NotFoundException`},
-	{failure.Unknown, ambiguous, `DependencyTimeoutException InternalError InternalFailure KMSInternalException RequestTimeout ServerInternal ServiceException
+	{failure.Unknown, ambiguous, `DependencyTimeoutException InternalError InternalFailure KMSInternalException KeyUnavailableException RequestTimeout ServerInternal ServiceException
 		ServiceUnavailable Unavailable`},
-	{failure.Unready, never, `IncorrectInstanceState IncorrectModificationState IncorrectState`},
-	{failure.Usage, never, `FilterLimitExceeded InvalidArnException InvalidID InvalidAction InvalidArgument InvalidInstanceID.Malformed
+	{failure.Unready, never, `DisabledException IncorrectInstanceState IncorrectModificationState IncorrectState
+		KMSInvalidStateException`},
+	{failure.Corrupt, never, `IncorrectKeyException InvalidCiphertextException`},
+	{failure.Usage, never, `FilterLimitExceeded InvalidArnException InvalidKeyUsageException InvalidID InvalidAction InvalidArgument InvalidInstanceID.Malformed
 		InvalidParameter InvalidParameterCombination InvalidParameterDependency InvalidParameterValue InvalidRequest
 		InvalidSnapshotID.Malformed InvalidTagKey.Malformed InvalidUserID.Malformed InvalidVolumeID.Malformed
 		MissingAction MissingParameter TagLimitExceeded UnknownParameter UnsupportedOperation
