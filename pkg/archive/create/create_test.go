@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -166,6 +167,16 @@ func TestRun_BackupCannotBeArchived_Refused(t *testing.T) {
 				require.NoError(t, l.ec2.DeleteSnapshot(t.Context(), id))
 			}
 		}, failure.Unready, "2 of 2 cannot be read"},
+		"snapshots are in the archive tier": {func(t *testing.T, l *lab, _ *create.Options) {
+			for id := range l.want {
+				require.NoError(t, l.account.ArchiveSnapshot(id))
+			}
+		}, failure.Unready, "is in the archive tier"},
+		"snapshots are on an Outpost": {func(t *testing.T, l *lab, _ *create.Options) {
+			for id := range l.want {
+				require.NoError(t, l.account.PutSnapshotOnOutpost(id, "arn:aws:outposts:us-west-2:1:outpost/op-1"))
+			}
+		}, failure.Unready, "is on an Outpost"},
 		"another cluster's": {func(_ *testing.T, _ *lab, o *create.Options) {
 			o.Cluster = cluster.Name{Namespace: "tidb", Name: "other"}
 		}, failure.Conflict, "it is of cluster tidb/prod"},
@@ -181,6 +192,8 @@ func TestRun_BackupCannotBeArchived_Refused(t *testing.T) {
 			_, err := create.Run(t.Context(), l.deps(l.open(t)), o)
 			require.Equal(t, test.kind, failure.KindOf(err), "%v", err)
 			require.ErrorContains(t, err, test.message)
+			archived := strings.Contains(test.message, "archive tier")
+			require.Equal(t, archived, strings.Contains(failure.HintOf(err), "aws ec2 restore-snapshot-tier --region "+region))
 		})
 	}
 }
