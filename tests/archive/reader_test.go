@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +23,9 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/archive/codec"
 	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/prune"
+	archive "github.com/tisnap/tisnap/pkg/archive/repository"
+	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
 // interpreter names the Python that has the reader's one package.
@@ -81,7 +85,9 @@ func (r *repository) putKeys() {
 		require.NoError(r.t, err)
 		slots = append(slots, slot)
 	}
-	data, err := format.EncodeRepository(r.keys, slots, format.Settings{PackSize: 1 << 20})
+	data, err := format.EncodeRepository(r.keys, slots, format.Settings{
+		PackSize: 1 << 20, Storage: format.Storage{ConditionalCreate: true, ConditionalReplace: true},
+	})
 	require.NoError(r.t, err)
 	r.put(format.RepositoryPath, data)
 }
@@ -206,6 +212,39 @@ func TestReader_GivesBackWhatTisnapWrites(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, bytes.Equal(want, got), id)
 	}
+}
+
+// Packs that are mostly unused are rewritten, under the newest key.
+func TestReader_GivesBackWhatAPruneRewrote(t *testing.T) {
+	t.Parallel()
+	r := newRepository(t)
+	data := volume(1, 30)
+	all := r.save(data)
+	r.commit("all", int64(len(data)), all)
+	few, want := slices.Clone(all), bytes.Clone(data)
+	for i := range few {
+		if i%7 != 0 {
+			few[i] = format.Place{State: format.Free}
+			clear(want[i*codec.MaxBlock : min((i+1)*codec.MaxBlock, len(want))])
+		}
+	}
+	r.commit("few", int64(len(data)), few)
+	keys, err := r.keys.Rotated()
+	require.NoError(t, err)
+	r.keys = keys
+	r.putKeys()
+	store, err := objstore.Open(t.Context(), "file://"+r.folder, objstore.Config{})
+	require.NoError(t, err)
+	opened, err := archive.Open(t.Context(), store, r.ids[0])
+	require.NoError(t, err)
+	require.NoError(t, prune.Forget(t.Context(), opened, "all"))
+	report, err := prune.Run(t.Context(), opened, prune.Options{MinAge: -time.Hour, BreakAfter: -1})
+	require.NoError(t, err)
+	require.Equal(t, 1, report.Rewriting.Archives)
+	require.Positive(t, report.Deleted.Packs)
+	got, err := r.read("few")
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(want, got))
 }
 
 func TestReader_ReadsTheTestVectors(t *testing.T) {
