@@ -98,6 +98,9 @@ func (r *run) choose(ctx context.Context, s *phase.Scope) (err error) {
 			Created: time.Now().UTC().Truncate(time.Second),
 		}
 	}
+	if err := r.load(ctx); err != nil { // a process that resumes the run skips the preflight
+		return err
+	}
 	if err := r.takeLease(ctx); err != nil {
 		return err
 	}

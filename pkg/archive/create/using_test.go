@@ -40,6 +40,27 @@ func TestRun_Stopped_KeepsItsLease(t *testing.T) {
 	require.Empty(t, l.leases(t))
 }
 
+// A run that was stopped before it had chosen its base is resumed.
+func TestRun_StoppedWithItsLease_ChoosesABase(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.write(t, 0, span(0, 4)...)
+	first := l.archive(t, l.backup(t), "run-1")
+	backup := l.backup(t)
+	ctx, stop := context.WithCancel(t.Context())
+	l.objects.before = func(key string) {
+		if strings.HasPrefix(key, format.LeasePrefix) {
+			stop()
+		}
+	}
+	_, err := create.Run(ctx, l.deps(l.open(t)), l.options(backup, "run-2"))
+	require.Error(t, err)
+	l.objects.before = nil
+	second := l.archive(t, backup, "run-2")
+	require.Equal(t, first.Archive, second.Base)
+	l.requireWhole(t, second.Archive)
+}
+
 // A run whose lease was broken while it was stopped starts over with another archive, which refers to nothing that only the
 // first one had. It can be stopped and resumed like any other.
 func TestRun_LeaseIsBroken_StartsOver(t *testing.T) {
