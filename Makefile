@@ -174,7 +174,7 @@ e2e: build ## the demo with a real control plane of Kubernetes; the first run bu
 # cluster: random backups and restores, each proven row by row. resolve: faults and kills of a restore's data phase, resumed.
 # hold: something goes wrong at a random call of a backup. ebs: lost answers and kills; EC2 holds what is named and nothing else.
 # kube: the API server fails at random calls. early: raft logs stall; what is ahead is found, what is restored is right.
-# archive: it is killed at random instants; the same command finishes it, and reads nothing that a stored pack has.
+# archive: three writers of two clusters and two prunes are killed and suspended at random instants; no archive loses a block.
 # copy: pushes and pulls under faults, deleted sources and kills; the copy is complete or none, no account has a snapshot left.
 SOAK_cluster := soak
 SOAK_resolve := soak-resolve

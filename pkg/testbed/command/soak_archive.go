@@ -16,16 +16,31 @@ func soakArchiveCommand() *cobra.Command {
 	var kills int
 	cmd := &cobra.Command{
 		Use:   "soak-archive",
-		Short: "Kill archives at random instants, and prove that the same command ends them right",
-		Long: `Archive a backup again and again, each time into a new repository, in a process that is killed at a random instant.
-The same command has to end with 0, with one archive, which has each block of the snapshots; and it may read nothing again
-that a stored pack has. Prunes run beside it, and are killed, too; once another archive is made and the first one is
-forgotten, two prunes have to leave nothing that is not needed, and the archive whole. A failure prints its seed and the program's output.`,
+		Short: "Kill and suspend archives and prunes at random instants, and prove that no archive loses a block",
+		Long: `Archive backups of two clusters into one repository, by three writers at a time, beside two prunes that rewrite packs,
+beside forgets and verifications. Processes are killed and suspended at random instants, and leases look dead, of processes
+that are and of others. In the end each archive has each block of its snapshots unless it was forgotten, and after two quiet
+prunes nothing is left that none needs.
+
+Then (--kills) archive a backup again and again, each time into a new repository, in a process that is killed at a random
+instant. The same command has to end with 0, with one archive, which has each block of the snapshots; and it may read nothing
+again that a stored pack has. A failure prints its seed and the program's output.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var sum crash.KillsResult
 			err := s.each(cmd, func(ctx context.Context, seed int64, out, errs io.Writer) error {
 				begin := time.Now()
+				f, err := crash.Fleet(ctx, crash.FleetConfig{Tisnap: s.tisnap, Seed: seed})
+				if err != nil {
+					fmt.Fprintln(errs, f.Output)
+					return err
+				}
+				fmt.Fprintf(out, "seed %d: %d archives, %d forgotten, %d replaced by prunes; %d processes killed, %d suspended, %d leases looked dead (%s)\n",
+					seed, f.Archives, f.Forgotten, f.Rewritten, f.Killed, f.Suspended, f.Aged, time.Since(begin).Round(time.Second))
+				if kills == 0 {
+					return nil
+				}
+				begin = time.Now()
 				r, err := crash.Kills(ctx, crash.KillsConfig{Tisnap: s.tisnap, Seed: seed, Kills: kills})
 				if err != nil {
 					fmt.Fprintln(errs, r.Output)
@@ -45,6 +60,6 @@ forgotten, two prunes have to leave nothing that is not needed, and the archive 
 		},
 	}
 	s.flags(cmd, 10, 12*time.Minute)
-	cmd.Flags().IntVar(&kills, "kills", 6, "kills of each run")
+	cmd.Flags().IntVar(&kills, "kills", 6, "kills of each run; 0 leaves them out")
 	return cmd
 }
