@@ -47,6 +47,7 @@ const (
 
 type archiveForgetFlags struct {
 	policy retention.Policy
+	of     string // the cluster; "" is all
 	undo   removal
 }
 
@@ -59,7 +60,7 @@ func (a *app) archiveForgetCommand(repo *repoFlags) *cobra.Command {
 restored any more. The storage that only it uses is freed by tisnap archive prune.
 
 The rules are those of tisnap prune, by the time of the archived backup. Each cluster is treated
-separately, and its newest archive is kept. With names there are no rules, and an archive that
+separately, and its newest archive is kept; --of leaves those of other clusters alone. With names there are no rules, and an archive that
 cannot be read can be forgotten, too.
 
 On a terminal it shows what would be forgotten and asks; otherwise it needs --yes.`,
@@ -75,6 +76,7 @@ On a terminal it shows what would be forgotten and asks; otherwise it needs --ye
 		},
 	}
 	keepFlags(cmd.Flags(), &f.policy)
+	cmd.Flags().StringVar(&f.of, "of", "", "only archives of this cluster, NAMESPACE/NAME")
 	f.undo.addUndo(cmd.Flags(), "print what would be forgotten; change nothing")
 	a.localFlag(cmd)
 	return cmd
@@ -87,6 +89,8 @@ func (f *archiveForgetFlags) validate(args []string, asks bool) error {
 		return fmt.Errorf("%w, or name archives", err)
 	case len(args) > 0 && err == nil:
 		return errors.New("give archives or rules, not both")
+	case len(args) > 0 && f.of != "":
+		return errors.New("--of goes with rules, not with names of archives")
 	}
 	return f.undo.validateUndo("this gives archives up", asks)
 }
@@ -97,7 +101,7 @@ func (a *app) archiveForget(ctx context.Context, repo *repoFlags, f archiveForge
 		return err
 	}
 	defer done()
-	decisions, err := forgetting(ctx, r, f.policy, refs)
+	decisions, err := forgetting(ctx, r, f, refs)
 	if err != nil {
 		return err
 	}
@@ -126,12 +130,21 @@ func (a *app) archiveForget(ctx context.Context, repo *repoFlags, f archiveForge
 	return errors.Join(doc.forget(ctx, r), a.print(doc))
 }
 
-// forgetting decides about the archives that are named, or about all by the policy.
+// forgetting decides about the archives that are named, or about all by the policy, or those of one cluster.
 func forgetting(
-	ctx context.Context, r *repository.Repository, policy retention.Policy, refs []string,
+	ctx context.Context, r *repository.Repository, f archiveForgetFlags, refs []string,
 ) ([]prune.Decision, error) {
 	if len(refs) == 0 {
-		return prune.Decide(ctx, r, policy)
+		decisions, err := prune.Decide(ctx, r, f.policy)
+		if err != nil || f.of == "" {
+			return decisions, err
+		}
+		decisions = slices.DeleteFunc(decisions, func(d prune.Decision) bool { return d.Cluster != f.of })
+		if len(decisions) == 0 {
+			return nil, failure.New(failure.NotFound, "forget archives", f.of, "there is no archive of it").
+				WithHint("list the archives' clusters: tisnap archive list")
+		}
+		return decisions, nil
 	}
 	ids, err := r.Archives(ctx)
 	if err != nil {

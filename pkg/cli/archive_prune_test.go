@@ -132,7 +132,8 @@ func TestArchiveForgetAndPrune_WrongFlags_AreRefused(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
 		"no rule": {"forget", "--yes"}, "rules and names": {"forget", "a", "--keep-last", "1", "--yes"},
-		"bad rule": {"forget", "--keep-last", "-2", "--yes"}, "no yes": {"prune"},
+		"of and names": {"forget", "a", "--of", "tidb/prod", "--yes"},
+		"bad rule":     {"forget", "--keep-last", "-2", "--yes"}, "no yes": {"prune"},
 		"breaks the living": {"prune", "--yes", "--break-leases-after", "1h"}, "no share": {"prune", "--yes", "--max-unused", "10"}, "negative age": {"prune", "--yes", "--min-age", "-1s"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,4 +142,26 @@ func TestArchiveForgetAndPrune_WrongFlags_AreRefused(t *testing.T) {
 			require.EqualValues(t, 2, code, stderr)
 		})
 	}
+}
+
+// The rules of one cluster forget no other cluster's archives.
+func TestArchiveForget_OfOneCluster_LeavesTheOthers(t *testing.T) {
+	t.Parallel()
+	l := newArchiveLab(t)
+	for id, of := range map[string]string{"a-1": "tidb/a", "a-2": "tidb/a", "b-1": "tidb/b", "b-2": "tidb/b"} {
+		a := anArchive(id, 1)
+		a.Cluster, a.Manifest = of, format.NewManifest(nil)
+		require.NoError(t, l.open(t).Commit(t.Context(), id, a))
+	}
+	code, out, stderr := l.run(t, "forget", "--keep-last", "1", "--of", "tidb/a", "--yes", "-o", "json")
+	require.Equal(t, ExitDone, code, stderr)
+	var doc archiveForgetDoc
+	require.NoError(t, json.Unmarshal([]byte(out), &doc))
+	require.Len(t, doc.Items, 2)
+	left, err := l.open(t).Archives(t.Context())
+	require.NoError(t, err)
+	require.Len(t, left, 3)
+	require.Subset(t, left, []string{"b-1", "b-2"})
+	code, _, stderr = l.run(t, "forget", "--keep-last", "1", "--of", "tidb/c", "--yes")
+	require.EqualValues(t, 4, code, stderr)
 }

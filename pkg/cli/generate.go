@@ -47,7 +47,7 @@ func (a *app) awsStorage() (generate.Storage, error) {
 		return generate.Storage{}, failure.New(failure.Usage, "", "", "--storage is missing").
 			WithHint("set --storage s3://bucket/prefix or TISNAP_STORAGE")
 	}
-	return generate.ParseStorage(a.global.storage, a.awsRegion())
+	return generate.ParseStorage("--storage", a.global.storage, a.awsRegion())
 }
 
 func (a *app) awsRegion() string {

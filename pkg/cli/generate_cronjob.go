@@ -13,10 +13,16 @@ import (
 	"github.com/tisnap/tisnap/pkg/retention"
 )
 
+// cronJobFlags choose another CronJob than that of the backup.
+type cronJobFlags struct {
+	drill, archive bool
+	repo           string
+}
+
 func (a *app) generateCronJobCommand() *cobra.Command {
 	var n generate.Nightly
 	var policy retention.Policy
-	var drill bool
+	var f cronJobFlags
 	var cmd *cobra.Command
 	cmd = a.generated(&cobra.Command{
 		Use:   "cronjob [NAMESPACE/]CLUSTER",
@@ -27,7 +33,11 @@ keeps, with its settings in a ConfigMap and the pods' NetworkPolicy.
 --namespace is where it runs (default: the cluster's). Without a --keep flag it keeps seven
 daily, four weekly and six monthly backups; the flags are those of tisnap prune.
 
-With --drill it is the CronJob of the weekly drill, which needs tisnap generate rbac --drill.`,
+With --drill it is the CronJob of the weekly drill, which needs tisnap generate rbac --drill.
+
+With --archive it is the CronJob that archives the newest backup each night, and keeps 14 daily,
+eight weekly and 24 monthly archives without --keep flags. The Secret NAME-key has the file
+identity, which unlocks the repository.`,
 		Example: `  tisnap generate cronjob tidb/prod --storage s3://backups/prod --region us-west-2 \
     --image REGISTRY/tisnap:v1 | kubectl apply -f -
 
@@ -36,7 +46,12 @@ With --drill it is the CronJob of the weekly drill, which needs tisnap generate 
 
   # the weekly drill
   tisnap generate cronjob tidb/prod --drill --storage s3://backups/prod --region us-west-2 \
-    --image REGISTRY/tisnap:v1 | kubectl apply -f -`,
+    --image REGISTRY/tisnap:v1 | kubectl apply -f -
+
+  # the nightly archive
+  kubectl -n tidb create secret generic tisnap-archive-key --from-file=identity=ops.key
+  tisnap generate cronjob tidb/prod --archive --repo s3://archive/prod --storage s3://backups/prod \
+    --region us-west-2 --image REGISTRY/tisnap:v1 | kubectl apply -f -`,
 		Args:              exactly("CLUSTER"),
 		ValidArgsFunction: a.completeClusters,
 	}, func(args []string) (_ []byte, err error) {
@@ -52,29 +67,46 @@ With --drill it is the CronJob of the weekly drill, which needs tisnap generate 
 				return nil, err
 			}
 		}
-		if !drill {
+		named := cmd.Flags().Changed("name")
+		switch {
+		case f.archive:
+			if f.repo != "" {
+				if n.Repo, err = generate.ParseStorage("--repo", f.repo, n.Storage.Region); err != nil {
+					return nil, err
+				}
+			}
+			if !named {
+				n.Name = "tisnap-archive"
+			}
+			return n.Archives()
+		case !f.drill:
 			return n.Objects()
-		}
-		if len(n.Keep) > 0 {
+		case len(n.Keep) > 0:
 			return nil, failure.New(failure.Usage, "", "",
 				"--drill goes without --keep flags: a drill deletes no backup")
-		}
-		if !cmd.Flags().Changed("name") {
+		case !named:
 			n.Name = "tisnap-drill"
 		}
 		return n.Drills()
 	})
+	f.add(cmd, &n)
+	keepFlags(cmd.Flags(), &policy)
+	return cmd
+}
+
+func (f *cronJobFlags) add(cmd *cobra.Command, n *generate.Nightly) {
 	fl := cmd.Flags()
 	serviceAccountFlag(cmd, &n.Account.Name)
-	fl.BoolVar(&drill, "drill", false, "print the CronJob of the weekly drill instead, and its settings")
+	fl.BoolVar(&f.drill, "drill", false, "print the CronJob of the weekly drill instead, and its settings")
+	fl.BoolVar(&f.archive, "archive", false, "print the CronJob of the nightly archive instead, and its settings")
+	fl.StringVar(&f.repo, "repo", "", "with --archive: the repository, s3://bucket/prefix")
+	cmd.MarkFlagsMutuallyExclusive("drill", "archive")
 	fl.StringVar(&n.Name, "name", "tisnap-nightly",
-		"name of the CronJob and its ConfigMap (with --drill: tisnap-drill)")
+		"name of the CronJob and its ConfigMap (with --drill: tisnap-drill, with --archive: tisnap-archive)")
 	fl.StringVar(&n.Image, "image", "", "image of tisnap")
 	fl.StringVar(&n.Schedule, "schedule", "",
-		"when, in five fields of cron (default: 17 2 * * *, and 23 6 * * 0 of a drill)")
+		"when, in five fields of cron (default: 17 2 * * *, 23 6 * * 0 of a drill, and 47 3 * * * of an archive)")
 	fl.StringVar(&n.TimeZone, "time-zone", "", "time zone of the schedule, such as Europe/Berlin (default: Etc/UTC)")
-	keepFlags(fl, &policy)
-	return cmd
 }
 
 // keepArgs are the given flags of what prune keeps, as its arguments.

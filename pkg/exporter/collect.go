@@ -51,10 +51,14 @@ func addBackups(set *metrics.Set, name string, c *fleet.Cluster) {
 	}
 	set.Add("tisnap_snapshots", float64(c.Snapshots), name)
 	set.Add("tisnap_snapshots_full_size_bytes", float64(c.SizeGiB)*gib, name)
-	for _, r := range slices.Backward(c.Runs[report.Drill]) {
-		if r.Outcome == phase.Done {
-			set.AddTime("tisnap_drill_last_passed_timestamp_seconds", r.Finished, name)
-			break
+	if r := c.Good(report.Drill); r != nil {
+		set.AddTime("tisnap_drill_last_passed_timestamp_seconds", r.Finished, name)
+	}
+	if r := c.Good(report.Archive); r != nil {
+		set.AddTime("tisnap_archive_last_timestamp_seconds", r.Finished, name)
+		set.Add("tisnap_archive_last_stored_bytes", float64(r.StoredBytes), name)
+		if r.RequestsUSD != nil {
+			set.Add("tisnap_archive_last_cost_usd", *r.RequestsUSD, name)
 		}
 	}
 	if c.Sealed == nil {

@@ -214,6 +214,11 @@ func TestPage_DrillsArchivesAndCopies(t *testing.T) {
 		require.Contains(t, home, text)
 	}
 	require.NotContains(t, home, "Recent restores")
+	metrics := scrape(t, x)
+	for _, metric := range []string{"timestamp_seconds", "stored_bytes", "cost_usd"} {
+		require.Contains(t, metrics, `tisnap_archive_last_`+metric+`{cluster="tidb/prod"} `)
+	}
+	require.Contains(t, metrics, `tisnap_archive_last_cost_usd{cluster="tidb/prod"} 1.5`)
 	found := get(t, x, "/?q=archive").Body.String()
 	require.Contains(t, found, "/runs/r2")
 	require.NotContains(t, found, "/runs/r3")

@@ -15,10 +15,11 @@ type Nightly struct {
 	Account  Account
 	Cluster  cluster.Name
 	Storage  Storage
+	Repo     Storage // of archives
 	Image    string
 	Schedule string   // "" for the default, as in TimeZone and Keep
 	TimeZone string   // its name in the tz database
-	Keep     []string // prune's flags for what is kept
+	Keep     []string // the flags of prune, or of archive forget, for what is kept
 }
 
 // Objects returns the CronJob, its settings and the pods' NetworkPolicy.
@@ -32,12 +33,38 @@ func (n Nightly) Objects() ([]byte, error) {
 	}
 	pod.set(n.Name, "initContainers", "0", "envFrom", "0", "configMapRef", "name") // the other one is its alias
 	pod.set(n.Image, "initContainers", "0", "image")
-	if len(n.Keep) > 0 {
-		args := pod.texts("containers", "0", "args")
-		isRule := func(arg string) bool { return strings.HasPrefix(arg, "--keep-") }
-		at := slices.IndexFunc(args, isRule)
-		pod.list(slices.Insert(slices.DeleteFunc(args, isRule), at, n.Keep...), "containers", "0", "args")
+	n.keep(pod, "containers", "0", "args")
+	return write(out)
+}
+
+// keep replaces the rules among these args by the user's, if there are any.
+func (n Nightly) keep(pod document, path ...string) {
+	if len(n.Keep) == 0 {
+		return
 	}
+	args := pod.texts(path...)
+	isRule := func(arg string) bool { return strings.HasPrefix(arg, "--keep-") }
+	at := slices.IndexFunc(args, isRule)
+	pod.list(slices.Insert(slices.DeleteFunc(args, isRule), at, n.Keep...), path...)
+}
+
+// Archives returns the CronJob of the nightly archive, and its settings.
+func (n Nightly) Archives() ([]byte, error) {
+	if err := n.check(); err != nil {
+		return nil, err
+	}
+	if n.Repo == (Storage{}) {
+		return nil, missing("--repo").WithHint("set it to what tisnap archive init made: s3://bucket/prefix")
+	}
+	out, pod, err := n.read("kustomize/archive")
+	if err != nil {
+		return nil, err
+	}
+	pod.set(n.Name, "initContainers", "0", "envFrom", "0", "configMapRef", "name") // the others are its aliases
+	pod.set(n.Image, "initContainers", "0", "image")
+	pod.set(n.Image, "initContainers", "1", "image")
+	pod.set(n.Name+"-key", "volumes", "0", "secret", "secretName")
+	n.keep(pod, "initContainers", "1", "args")
 	return write(out)
 }
 
@@ -112,7 +139,8 @@ func (n Nightly) settings(of string) (document, error) {
 	out.set("ConfigMap", "kind")
 	out.set(n.Name, "metadata", "name")
 	own := map[string]string{
-		"AWS_REGION": n.Storage.Region, "TISNAP_STORAGE": n.Storage.String(), "CLUSTER": n.Cluster.String(),
+		"AWS_REGION": n.Storage.Region, "TISNAP_STORAGE": n.Storage.String(), "TISNAP_REPO": n.Repo.String(),
+		"CLUSTER": n.Cluster.String(),
 	}
 	for _, literal := range folder[0].at("configMapGenerator", "0", "literals").Content {
 		name, value, _ := strings.Cut(literal.Value, "=")

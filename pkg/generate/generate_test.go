@@ -81,6 +81,10 @@ func outputs(t *testing.T) map[string]string {
 	add("cronjob", text, err)
 	text, err = nightly().Drills()
 	add("drills", text, err)
+	archives := nightly()
+	archives.Repo = generate.Storage{Bucket: "acme-archives", Prefix: "db", Region: "eu-west-1"}
+	text, err = archives.Archives()
+	add("archives", text, err)
 	text, err = generate.Bucket(storage())
 	add("bucket", text, err)
 	text, err = cloud(pods).Terraform()
@@ -111,6 +115,11 @@ func TestOutputs_HaveEveryNameOfTheUserAndNoneOfTheManifests(t *testing.T) {
 			"AWS_REGION: eu-west-1", "TISNAP_STORAGE: s3://acme-copies/live/db", "CLUSTER: db-1/main", "name: evening",
 			"serviceAccountName: saver", "image: registry.acme.example/saver:v3", `schedule: "5 20 * * *"`,
 			"timeZone: Europe/Berlin", "--pick=oldest-undrilled",
+		},
+		"archives": {
+			"TISNAP_STORAGE: s3://acme-copies/live/db", "TISNAP_REPO: s3://acme-archives/db", "CLUSTER: db-1/main", "name: evening",
+			"serviceAccountName: saver", "image: registry.acme.example/saver:v3", `schedule: "5 20 * * *"`, "secretName: evening-key",
+			"[archive, forget, --of=$(CLUSTER), --keep-last=3, '--keep-tag=a,b', --yes, --dry-run=false]",
 		},
 		"cronjob": {
 			"AWS_REGION: eu-west-1", "TISNAP_STORAGE: s3://acme-copies/live/db", "CLUSTER: db-1/main", "name: evening",
@@ -166,7 +175,7 @@ func TestOutputs_NamesOfTheManifests_AreTheirBytes(t *testing.T) {
 
 func TestPermissions_NoPrefix_IsTheWholeBucket(t *testing.T) {
 	t.Parallel()
-	s, err := generate.ParseStorage("s3://acme-copies/", "")
+	s, err := generate.ParseStorage("--storage", "s3://acme-copies/", "")
 	require.NoError(t, err)
 	p, err := generate.Permissions(s)
 	require.NoError(t, err)
@@ -202,7 +211,7 @@ func TestARNs_AreOfTheRegionsPartition(t *testing.T) {
 func TestNames_ThatCannotBeOne_AreRefused(t *testing.T) {
 	t.Parallel()
 	parse := func(url, region string) error {
-		_, err := generate.ParseStorage(url, region)
+		_, err := generate.ParseStorage("--storage", url, region)
 		return err
 	}
 	ofRoles := func(change func(*generate.Roles)) error {

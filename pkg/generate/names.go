@@ -18,16 +18,16 @@ func (s Storage) String() string { return "s3://" + s.path() }
 
 func (s Storage) path() string { return strings.TrimSuffix(s.Bucket+"/"+s.Prefix, "/") }
 
-// ParseStorage parses s3://bucket/prefix. Characters that mean something in an IAM policy, a script or Terraform are a
-// Usage error, as is a region that cannot be one; it may be "".
-func ParseStorage(url, region string) (Storage, error) {
+// ParseStorage parses s3://bucket/prefix, which the user gave as this flag. Characters that mean something in an IAM
+// policy, a script or Terraform are a Usage error, as is a region that cannot be one; it may be "".
+func ParseStorage(flag, url, region string) (Storage, error) {
 	path, ok := strings.CutPrefix(url, "s3://")
 	bucket, prefix, _ := strings.Cut(path, "/")
 	s := Storage{Bucket: bucket, Prefix: strings.Trim(prefix, "/"), Region: region}
 	if !ok || !regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`).MatchString(bucket) {
-		return Storage{}, wrong("--storage", url, "s3://bucket or s3://bucket/prefix")
+		return Storage{}, wrong(flag, url, "s3://bucket or s3://bucket/prefix")
 	}
-	if err := check("--storage", url, `[A-Za-z0-9_./:=+@,-]*`, "a prefix of letters, digits and _./=+@,-"); err != nil {
+	if err := check(flag, url, `[A-Za-z0-9_./:=+@,-]*`, "a prefix of letters, digits and _./=+@,-"); err != nil {
 		return Storage{}, err
 	}
 	return s, check("--region", region, `|[a-z]{2}(-[a-z]+)+-[0-9]+`, "a region such as us-west-2")

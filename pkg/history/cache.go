@@ -9,7 +9,7 @@ import (
 )
 
 // cacheVersion changes with the meaning of Run's fields, which makes older caches useless.
-const cacheVersion = 2
+const cacheVersion = 3
 
 // cached is what Save writes.
 type cached struct {

@@ -39,8 +39,11 @@ type Run struct {
 	Changed        *report.Changed        `json:"changed,omitempty"`
 	EarlyApply     *report.EarlyApply     `json:"earlyApply,omitempty"`
 	Regions        *report.Regions        `json:"regions,omitempty"` // of a restore
-	Phases         []Phase                `json:"phases,omitempty"`
-	Warnings       int                    `json:"warnings,omitempty"`
+	// StoredBytes and RequestsUSD are of an archive; the latter is nil if a price is unknown.
+	StoredBytes int64    `json:"storedBytes,omitempty"`
+	RequestsUSD *float64 `json:"requestsUSD,omitempty"`
+	Phases      []Phase  `json:"phases,omitempty"`
+	Warnings    int      `json:"warnings,omitempty"`
 }
 
 // Phase is the total own time of all phases of a name: without that in which an earlier one was also running.
@@ -60,6 +63,9 @@ func Summarize(r *report.Report) Run {
 	}
 	if r.Hold != nil {
 		run.HoldSeconds, run.CutSeconds, run.Attempts = r.Hold.Seconds, r.Hold.CutSeconds, r.Hold.Attempts
+	}
+	if r.Archived != nil {
+		run.StoredBytes, run.RequestsUSD = r.Archived.StoredBytes, r.Archived.RequestsUSD
 	}
 	for i := range r.Phases {
 		run.add(r.Phases[i].Name, r.Phases[i].Own())

@@ -75,6 +75,12 @@ func storageTable() []Metric {
 			"backup as a time: a restore returns to it", exporter},
 		{"tisnap_drill_last_passed_timestamp_seconds", byCluster, "When the last drill of a backup of the cluster " +
 			"that passed ended", exporter},
+		{"tisnap_archive_last_timestamp_seconds", byCluster, "When the last archive of a backup of the cluster " +
+			"was committed", exporter},
+		{"tisnap_archive_last_stored_bytes", byCluster, "What it stored, compressed: by that the " +
+			"repository grew", exporter},
+		{"tisnap_archive_last_cost_usd", byCluster, "What AWS bills for its requests; absent if " +
+			"a price is unknown", exporter},
 		{"tisnap_backup_last_size_bytes", byCluster, "Size of the volumes in the newest sealed backup", exporter},
 		{"tisnap_backup_last_data_bytes", byCluster, "Data in the snapshots of the newest sealed backup; absent if " +
 			"EC2 does not report it", exporter},

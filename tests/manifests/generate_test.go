@@ -45,6 +45,21 @@ func TestGenerate_PrintsTheObjectsOfKustomize(t *testing.T) {
 		assert.Equal(t, object, typed(t, made[key]), key)
 	}
 
+	made, err = Generate(t.Context(), program, []string{
+		"cronjob", "tidb/prod", "--archive", "--image=REGISTRY/tisnap:v1", "--storage=s3://backups/prod", "--region=us-west-2",
+		"--repo=s3://archives/prod",
+	})
+	require.NoError(t, err)
+	want = kustomized(t, "archive")
+	require.Len(t, made, len(want))
+	for key, u := range want {
+		object := typed(t, u)
+		if settings, ok := object.(*corev1.ConfigMap); ok {
+			settings.Data["TISNAP_STORAGE"], settings.Data["TISNAP_REPO"] = "s3://backups/prod", "s3://archives/prod"
+		}
+		assert.Equal(t, object, typed(t, made[key]), key)
+	}
+
 	other, err := Generate(t.Context(), program,
 		[]string{"rbac", "db-1", "db-2", "-n=ops", "--service-account=saver", "--tls-cluster=main", "--role-arn=arn:aws:iam::444455556666:role/x"},
 		[]string{"cronjob", "db-1/main", "-n=ops", "--service-account=saver", "--image=a/b:c", "--storage=s3://acme", "--region=eu-west-1", "--keep-last=3"})

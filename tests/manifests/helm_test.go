@@ -100,7 +100,7 @@ func TestHelm_ValuesOfPods_ReachEveryPod(t *testing.T) {
 			same(t, env, c.Env)
 		}
 	}
-	assert.Equal(t, 6, pods)
+	assert.Equal(t, 7, pods)
 }
 
 // same compares values as JSON.

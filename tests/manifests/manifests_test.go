@@ -78,6 +78,7 @@ func TestHelm_MakesTheObjectsOfKustomize(t *testing.T) {
 		"backup":                {"nightly": off, "backup": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"restore":               {"nightly": off, "restore": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"gc":                    {"nightly": off, "gc": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
+		"archive":               {"nightly": off, "archive": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"drill":                 {"nightly": off, "drill": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"overlays/drill":        {"nightly": off, "gc": on, "drill": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"overlays/port-forward": {"nightly": off, "portForward": on},
@@ -106,7 +107,7 @@ func TestRuns_LeaveTheServiceAccountAlone(t *testing.T) {
 	t.Parallel()
 	for _, folder := range Folders() {
 		_, has := kustomized(t, folder)["ServiceAccount tidb/tisnap"]
-		require.Equal(t, !slices.Contains([]string{"backup", "drill", "gc", "restore", "overlays/drill"}, folder), has, folder)
+		require.Equal(t, !slices.Contains([]string{"archive", "backup", "drill", "gc", "restore", "overlays/drill"}, folder), has, folder)
 	}
 }
 
@@ -175,7 +176,7 @@ func TestGC_BesideDrills_RemovesWhatTheyLeft(t *testing.T) {
 func TestSettings_AreOfOneFolder(t *testing.T) {
 	t.Parallel()
 	on := map[string]any{"enabled": true}
-	chart, err := Helm(map[string]any{"backup": on, "restore": on, "gc": on, "drill": on})
+	chart, err := Helm(map[string]any{"backup": on, "restore": on, "gc": on, "drill": on, "archive": on})
 	require.NoError(t, err)
 	made := map[string]Objects{"helm": chart}
 	for _, folder := range Folders() {
@@ -202,7 +203,7 @@ func TestSettings_AreOfOneFolder(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, of, 5)
+	require.Len(t, of, 6)
 }
 
 // The secrets of clients are granted by name, for clusters with TLS alone.
@@ -252,6 +253,7 @@ func TestHelm_ValuesThatCannotWork_AreRefused(t *testing.T) {
 		"an empty image":      {"image": map[string]any{"repository": "", "tag": "v1"}},
 		"a verb too many":     {"portForward": map[string]any{"verbs": []any{"*"}}},
 		"an empty subject":    {"portForward": map[string]any{"subjects": []any{map[string]any{"kind": "User"}}}},
+		"an archive in EBS":   {"archive": map[string]any{"repo": "vol-1"}},
 		"a rule that is none": {"nightly": map[string]any{"keep": []any{"--yes"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -276,7 +278,9 @@ func TestPods_AreRestricted(t *testing.T) {
 				}
 				require.True(t, *pod.Spec.SecurityContext.RunAsNonRoot, key)
 				require.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, pod.Spec.SecurityContext.SeccompProfile.Type)
-				require.Empty(t, pod.Spec.Volumes)
+				for _, v := range pod.Spec.Volumes {
+					require.NotNil(t, v.Secret, "%s: no folder of a node, and none that can be written", v.Name)
+				}
 				for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 					require.False(t, *c.SecurityContext.AllowPrivilegeEscalation, c.Name)
 					require.True(t, *c.SecurityContext.ReadOnlyRootFilesystem, c.Name)

@@ -44,10 +44,13 @@ func Restore(id cluster.BackupID, to cluster.Name, run cluster.RunID, began time
 // Archive is the report of an archive that was done, and of another operation beside the cluster if it is changed to that.
 func Archive(id cluster.BackupID, of cluster.Name, run cluster.RunID, began time.Time) *report.Report {
 	timings := laid(began, phased("read and store", step("store", 300)), phased("commit", step("commit", 1)))
-	return report.New(report.Header{
+	r := report.New(report.Header{
 		Operation: report.Archive, Run: run, Backup: id, Cluster: of, Outcome: phase.Done, Started: began, Finished: began.Add(seconds(timings.Total())),
 		TiKVs: 3, Volumes: 6,
 	}, timings)
+	usd := 1.5
+	r.Archived = &report.Archived{Archive: string(id) + "-1", StoredBytes: 64 << 30, RequestsUSD: &usd}
+	return r
 }
 
 // Drill is the report of a drill that passed.
