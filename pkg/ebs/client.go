@@ -82,6 +82,11 @@ func Open(ctx context.Context, c Config) (*Client, error) {
 				WithHint("set --region or AWS_REGION")
 		}
 	}
+	// A cut sends requests for all instances at once: with the default of 2 idle connections, each would need a new TLS
+	// handshake inside the hold.
+	transport := sdkhttp.Transport(cfg, 128)
+	transport.MaxIdleConns = 256
+	cfg.HTTPClient = &http.Client{Transport: sdkhttp.Wrap(transport)}
 	if c.RoleARN != "" {
 		cfg.Credentials = sdkhttp.AssumeRole(cfg, c.Endpoint, c.RoleARN, c.ExternalID)
 	}
@@ -97,16 +102,10 @@ func Open(ctx context.Context, c Config) (*Client, error) {
 	if c.Endpoint != "" {
 		cfg.BaseEndpoint = aws.String(c.Endpoint)
 	}
-	return newClient(cfg, c), nil
+	return newClient(cfg, transport, c), nil
 }
 
-func newClient(cfg aws.Config, c Config) *Client {
-	// A cut sends requests for all instances at once: with the default of 2 idle connections, each would need a new TLS
-	// handshake inside the hold.
-	transport := sdkhttp.Transport(cfg, 128)
-	transport.MaxIdleConns = 256
-	cfg.HTTPClient = &http.Client{Transport: sdkhttp.Wrap(transport)}
-
+func newClient(cfg aws.Config, transport *http.Transport, c Config) *Client {
 	if c.Clock == nil {
 		c.Clock = realClock{}
 	}
