@@ -99,7 +99,7 @@ func TestLock_KeepsABackup_UntilItIsUnlocked(t *testing.T) {
 // change, with what it takes. A lock is none of that.
 func refusedInTheArchiveTier(t *testing.T, p *place, run func(...string) ending) {
 	t.Helper()
-	made, volumes := len(p.bed.EC2.MutatingCalls()), len(p.bed.EC2.Volumes())
+	made, written := len(p.bed.EC2.MutatingCalls()), len(p.bed.Kube.MutatingCalls())
 	for _, args := range [][]string{
 		{"restore", "first", "--to", "tidb/copy"},
 		{"drill", "first", "--tables", "1"},
@@ -114,7 +114,7 @@ func refusedInTheArchiveTier(t *testing.T, p *place, run func(...string) ending)
 		}
 	}
 	require.Len(t, p.bed.EC2.MutatingCalls(), made)
-	require.Len(t, p.bed.EC2.Volumes(), volumes)
+	require.Len(t, p.bed.Kube.MutatingCalls(), written)
 	require.Empty(t, p.bed.Away.MutatingCalls())
 	require.Equal(t, cli.ExitDone, run("lock", "first", "--until", "32d").code)
 }
