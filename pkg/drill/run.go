@@ -69,7 +69,7 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 	outcome, err := r.runner.Execute(ctx, runner.Book{
 		About: func() journal.About { return r.about }, Steps: r.steps(),
 		Resume: &runner.Resumption{
-			Learn: r.learn, Reset: r.reset,
+			Learn: r.learn, Reset: r.startAfresh,
 			StartOver: func(context.Context, *phase.History) (string, error) { return "its process died", nil },
 		},
 	})
@@ -113,7 +113,7 @@ func (r *run) learn(h *phase.History, was *journal.About) error {
 	}
 	if was.KubernetesUID != r.about.KubernetesUID || was.Region != r.about.Region {
 		return failure.New(failure.Conflict, "resume drill", string(r.opts.Run),
-			"it was of Kubernetes at %s and of region %s, and this is %s and %s", was.Kubernetes, was.Region,
+			"it began with Kubernetes at %s and region %s, and these are %s and %s", was.Kubernetes, was.Region,
 			r.about.Kubernetes, r.about.Region).WithHint("use the context and the region that it was begun with")
 	}
 	r.made = made{cage: f.Cage, targets: f.Targets}
@@ -128,12 +128,9 @@ func (r *run) learnLeft(h *phase.History, was *journal.About) error {
 	return r.learn(h, was)
 }
 
-// reset forgets the cage that was removed. Volumes of earlier restores are looked for again at the end.
-func (r *run) reset() error {
-	r.made.cage = journal.Cage{}
-	targets := r.made.targets
-	r.result = newResult()
-	r.made.targets = targets
+// startAfresh forgets the cage that was removed. Volumes of earlier restores are looked for again at the end.
+func (r *run) startAfresh() error {
+	r.made, r.result = made{targets: r.made.targets}, newResult()
 	return nil
 }
 

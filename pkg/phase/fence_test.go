@@ -106,30 +106,41 @@ func TestFence_StepsWithAReason_DoNotAsk(t *testing.T) {
 func TestFence_LostBeforeTheAdoption_AdoptsNothing(t *testing.T) {
 	t.Parallel()
 	journal := &memory{}
-	run := func(lock *fence, admitted func(), adopt func(context.Context) error) error {
+	type decide = func(context.Context, *phase.History) (string, error)
+	run := func(lock *fence, over decide, admitted func(), adopt func(context.Context) error) error {
 		steps := []phase.Step{
 			{Phase: "p", Name: "lock", Deadline: time.Minute, Unfenced: "it is the lock", Resume: phase.Resumption{Repeat: true}, Do: func(context.Context, *phase.Scope) error { admitted(); return nil }},
 			{Phase: "p", Name: "make", Deadline: time.Minute, Do: func(context.Context, *phase.Scope) error { panic("the process dies") }},
 		}
 		return phase.New(phase.Config{Run: "r", Journal: journal, Fence: lock, Resume: &phase.Resume{
 			Admit: "lock", Same: func(*phase.History) error { return nil }, Epoch: func() int64 { return 1 },
-			Adopt: func(ctx context.Context, _ *phase.Scope, _ *phase.History) error { return adopt(ctx) },
+			Adopt:     func(ctx context.Context, _ *phase.Scope, _ *phase.History) error { return adopt(ctx) },
+			StartOver: over,
 		}}).Run(t.Context(), steps)
 	}
-	require.Error(t, run(&fence{}, func() {}, nil))
+	require.Error(t, run(&fence{}, nil, func() {}, nil))
 	for i, r := range journal.records { // its process died there
 		if r.Type == phase.RecordFailed {
 			journal.records = journal.records[:i]
 			break
 		}
 	}
+	over := func(context.Context, *phase.History) (string, error) { return "", nil }
 	lock := &fence{}
-	err := run(lock, func() { lock.lost = errLost }, func(context.Context) error { t.Error("it is adopted"); return nil })
+	err := run(lock, over, func() { lock.lost = errLost }, func(context.Context) error { t.Error("it is adopted"); return nil })
 	require.ErrorIs(t, err, errLost)
 	lock = &fence{}
-	err = run(lock, func() {}, func(ctx context.Context) error {
+	err = run(lock, over, func() {}, func(ctx context.Context) error {
 		lock.lost = errLost
 		return fenced.Check(ctx)
 	})
 	require.ErrorIs(t, err, errLost, "and each call of it asks")
+	lock = &fence{}
+	adopts := func(context.Context) error { return nil }
+	err = run(lock, func(ctx context.Context, _ *phase.History) (string, error) {
+		lock.lost = errLost
+		require.ErrorIs(t, fenced.Check(ctx), errLost, "and so do those of what decides whether to start over")
+		return "", errLost
+	}, func() {}, adopts)
+	require.ErrorIs(t, err, errLost)
 }

@@ -98,7 +98,11 @@ func (e *Engine) admitted(ctx context.Context, steps []Step, step *Step) error {
 	}
 	why := ""
 	if rule.StartOver != nil && !rule.Abort {
-		if why, err = rule.StartOver(ctx, now); err != nil {
+		decide := e.fenced("", e.cfg.Fence.Confirm, func(ctx context.Context, _ *Scope) (err error) {
+			why, err = rule.StartOver(ctx, now)
+			return err
+		})
+		if err := e.call(ctx, decide, s); err != nil {
 			e.open = true
 			return err
 		}

@@ -20,6 +20,7 @@ func runTypes() map[string][]string {
 	return map[string][]string{
 		"pkg/backup": {"run"}, "pkg/restore": {"run"}, "pkg/restore/volumes": {"Maker"},
 		"pkg/resolve": {"Resolver"}, "pkg/runner": {"Runner"}, "pkg/archive/create": {"run"}, "pkg/copyrun": {"run"},
+		"pkg/drill": {"run"},
 	}
 }
 
