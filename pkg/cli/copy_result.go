@@ -118,7 +118,7 @@ type plannedCopyItem struct {
 	Snapshot  cluster.SnapshotID `json:"snapshot"`
 	Volume    cluster.VolumeID   `json:"volume"`
 	DataBytes int64              `json:"dataBytes"`
-	// Full is why all data is moved; absent of one of which only what has changed is.
+	// Full is why all data is moved; absent if only what has changed is.
 	Full copyplan.Reason `json:"full,omitempty"`
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 )
 
-// What tables of docs/disaster-recovery.md quote is in a message of the program, but for numbers and names.
+// What tables of docs/disaster-recovery.md quote is in a message of the program, except for numbers and names.
 func TestDocs_QuotedMessages(t *testing.T) {
 	t.Parallel()
 	var sources strings.Builder

@@ -117,7 +117,7 @@ func (l *logWords) effect(r *phase.Record) string {
 	return render(l, r.Data)
 }
 
-// effects has words for each name of an intent or a result, but for those that of has.
+// effects has words for each name of an intent or a result, except for those that of has.
 func effects() map[string]func(*logWords, json.RawMessage) string {
 	return map[string]func(*logWords, json.RawMessage) string{
 		journal.IntentLeases: worded(func(d journal.Leases) string {

@@ -49,7 +49,7 @@ func (p *place) refuseS3(t *testing.T, allowed []string, refused func(call strin
 
 // copyUnder plans a copy with the default key, and copies a backup, between accounts that allow these actions alone: into
 // another key, in a time that is paid for, with one copy that fails late and is made again. There is an earlier copy, whose
-// keys are compared. It returns the calls that were refused, in both accounts and storages, but for dry runs.
+// keys are compared. It returns the calls that were refused, in both accounts and storages, except for dry runs.
 func copyUnder(t *testing.T, source, target []string) (refused []string, optional int, err error) {
 	t.Helper()
 	l := newLab(t, 2)

@@ -86,7 +86,7 @@ func (r *run) draft(ctx context.Context) (*manifest.Manifest, error) {
 	return &m, nil
 }
 
-// copyOf describes the source, but for its storage.
+// copyOf describes the source, except for its storage.
 func (r *run) copyOf() *manifest.CopyOf {
 	of, sum := r.found.manifest, sha256.Sum256(r.found.document)
 	return &manifest.CopyOf{

@@ -97,7 +97,7 @@ type Options struct {
 	Checks    checks.Options
 	// ChecksDigest identifies the user's statements in the journal; "" without any.
 	ChecksDigest string
-	// From are the namespaces whose pods may connect to those in the cage, and Outside one from which none must.
+	// From are the namespaces whose pods may connect to those in the cage, and Outside is one whose pods must not.
 	From    []string
 	Outside string
 	// Lifetime is how long the cage may exist: after that anyone may remove it.

@@ -45,7 +45,7 @@ func (r *run) remove(ctx context.Context, s *phase.Scope) error {
 	if found != nil {
 		uid = found.UID
 	}
-	// The last one first: what earlier ones made of the same name is gone, but for volumes.
+	// The last one first: what earlier ones made of the same name is gone, except for volumes.
 	for _, t := range slices.Backward(r.made.targets) {
 		if err := r.removeTarget(ctx, s, t, uid); err != nil {
 			return err

@@ -60,13 +60,13 @@ type FastRestore struct {
 // Initialization is how far a volume from a snapshot has been filled with its data.
 type Initialization struct {
 	Volume cluster.VolumeID
-	// Known is false if EC2 does not report initialisation (yet): Progress is then 0.
+	// Known is false if EC2 does not report initialization (yet): Progress is then 0.
 	Known bool
 	// Progress is in percent, up to 5 minutes old.
 	Progress int
 	// Remaining is EC2's own estimate; zero without one.
 	Remaining time.Duration
-	// Rated is true for a volume that was asked for with an initialisation rate.
+	// Rated is true for a volume that was asked for with an initialization rate.
 	Rated bool
 	// Status is EC2's of the volume: ok, warning, impaired, insufficient-data.
 	Status string
@@ -75,15 +75,15 @@ type Initialization struct {
 // Done reports whether all data is on the volume.
 func (i Initialization) Done() bool { return i.Known && i.Progress >= 100 }
 
-// The initialisation rates that EC2 takes, in MiB/s for a volume, and the sum that it has for the volumes
-// that are being initialised at one time in a region.
+// The initialization rates that EC2 takes, in MiB/s for a volume, and the sum that it has for the volumes
+// that are being initialized at one time in a region.
 const (
 	MinInitializationRate = 100
 	MaxInitializationRate = 300
 	InitializationRateSum = 5000
 )
 
-// Performance changes the speed of volumes: type and limits, fast snapshot restore and initialisation.
+// Performance changes the speed of volumes: type and limits, fast snapshot restore and initialization.
 type Performance interface {
 	// ModifyVolume requests another type, size, IOPS or throughput and returns while EC2 is working on it. Requesting
 	// what the volume already has, or is already being changed to, succeeds. EC2 allows four modifications of a volume

@@ -232,7 +232,7 @@ func TestInitializations_Rate_ProgressToTheEnd(t *testing.T) {
 	rated, err := a.CreateVolume(t.Context(), req)
 	require.NoError(t, err)
 	var got []ebs.Initialization
-	eventually(t, "initialised", func() bool {
+	eventually(t, "initialized", func() bool {
 		got, err = a.Initializations(t.Context(), []cluster.VolumeID{rated.ID, "vol-0fffffffffffffff0"})
 		return err == nil && len(got) == 1 && got[0].Done()
 	})

@@ -72,7 +72,7 @@ func TestCheckForeign_WhatOthersHold_IsRefusedAndNamed(t *testing.T) {
 	}
 }
 
-// startLog makes a log backup as `br log start` does, but for its safe point.
+// startLog makes a log backup as `br log start` does, except for its safe point.
 func (r *rig) startLog(at cluster.TS) {
 	const startTS = "\x10" // field 2 of StreamBackupTaskInfo, a varint
 	r.server.SetEtcd("/tidb/br-stream/info/pitr", startTS+string(binary.AppendUvarint(nil, uint64(at))))

@@ -20,7 +20,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// DeleteCluster deletes a target and whatever belongs to it, but for the run's EBS volumes: see the removers for the
+// DeleteCluster deletes a target and whatever belongs to it, except for the run's EBS volumes: see the removers for the
 // order. It returns when all of it is gone. A target that is already gone is no error, and leftovers of an interrupted
 // call are deleted. A target that serves is a Conflict and is kept, as another process of the run may have finished it:
 // it runs TiDB, or has left recovery mode. left means that the caller itself took it out of recovery mode. Transient

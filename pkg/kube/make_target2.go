@@ -104,7 +104,7 @@ func ReadManifest(text []byte, file string) (json.RawMessage, error) {
 	return list, nil
 }
 
-// all lists the objects of the Operator that are made, but for those that come last.
+// all lists the objects of the Operator that are made, except for those that come last.
 func allMade(made *operator2.Made) []*unstructured.Unstructured {
 	all := append([]*unstructured.Unstructured{made.Cluster}, made.Early...)
 	for _, s := range made.Stores {

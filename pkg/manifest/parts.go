@@ -73,6 +73,6 @@ func (m *Manifest) checkParts(f *faults) {
 		delete(in, s.ID)
 	}
 	for id, name := range in {
-		f.check(false, "part %s has store %s, of which nothing is known", name, id)
+		f.check(false, "part %s has store %s, which is unknown", name, id)
 	}
 }

@@ -106,7 +106,7 @@ func (s scheduler) request() any {
 // store's pod ends, and removes it when the pod is back.
 const evictLeader = "evict-leader"
 
-// schedulerDifferences lists the schedulers that PD lacks, and those that only PD has but for TiDB Operator's.
+// schedulerDifferences lists the schedulers that PD lacks, and those that only PD has except for TiDB Operator's.
 func schedulerDifferences(have, want map[string]scheduler) []difference {
 	var out []difference
 	if len(want) == 0 { // unknown

@@ -58,9 +58,9 @@ func TestReplicaAheadOfTheLog_IsRefusedByName(t *testing.T) {
 		"a run before has found it":                                {nil, func(c *resolve.Config) { c.Progress = saved{p: was} }, "region 1 on store 3", lowered()},
 		"a run before has found it, and PD was let schedule since": {nil, func(c *resolve.Config) { c.Progress = saved{p: was} }, "PD may have copied them", nil},
 		"a run before has found none":                              {ahead, func(c *resolve.Config) { c.Progress = saved{p: none} }, "", lowered()},
-		"a run before has not looked":                              {nil, func(c *resolve.Config) { c.Progress = saved{p: before} }, "not to be seen any more", lowered()},
+		"a run before has not looked":                              {nil, func(c *resolve.Config) { c.Progress = saved{p: before} }, "can no longer be seen", lowered()},
 		"that run's was another cluster":                           {nil, func(c *resolve.Config) { c.Progress = saved{p: other} }, "", lowered()},
-		"what a run before wrote is unreadable":                    {nil, func(c *resolve.Config) { c.Progress = saved{err: failure.New(failure.Corrupt, "decode", "", "x")} }, "not to be seen any more", lowered()},
+		"what a run before wrote is unreadable":                    {nil, func(c *resolve.Config) { c.Progress = saved{err: failure.New(failure.Corrupt, "decode", "", "x")} }, "can no longer be seen", lowered()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -344,7 +344,7 @@ func TestRebuild_KilledOnceAllAreRemoved_PDMayScheduleMeanwhile(t *testing.T) {
 	})
 }
 
-// Which replicas were ahead is not to be seen any more: a run of an older version has not looked.
+// Which replicas were ahead can no longer be seen: a run of an older version has not looked.
 // Catalogue: G16.
 func TestRebuild_ReplicasAheadNeverChecked_IsRefused(t *testing.T) {
 	t.Parallel()

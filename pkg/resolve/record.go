@@ -92,7 +92,7 @@ func (r *record) foundBefore(ctx context.Context) (*EarlyApply, error) {
 	}
 	return nil, failure.New(failure.Corrupt, "look for replicas ahead of their logs", r.cfg.Cluster.String(),
 		"an earlier run may have made leaders, and has not written down which replicas were ahead before: "+
-			"that is not to be seen any more").
+			"by now that can no longer be seen").
 		WithHint("restore again onto fresh volumes")
 }
 

@@ -195,7 +195,7 @@ func (r *Resolver) Steps(phaseName string, o StepOptions) []phase.Step {
 	freeze := step(journal.StepFreezeScheduling, r.freeze)
 	freeze.Undo = phase.Undo{ // before the cluster is deleted
 		Do: r.thaw, First: true, Deadline: time.Minute,
-		Unfenced: "PD is released, but what another run has paused since",
+		Unfenced: "PD is released, except for what another run has paused since",
 	}
 	leaders := step(journal.StepRecover, r.makeLeaders)
 	leaders.Undo = phase.Undo{Do: r.endRecover, First: true, Deadline: time.Minute, Unfenced: "it ends its own calls"}

@@ -45,7 +45,7 @@ func (r *run) aheadLost(ctx context.Context, h *phase.History) (string, error) {
 	p, found, err := r.progress().Load(ctx)
 	switch {
 	case failure.Is(err, failure.Corrupt):
-		why = "which replicas were ahead of their logs cannot be read any more"
+		why = "which replicas were ahead of their logs can no longer be read"
 	case err != nil:
 		return "", failure.Annotate(err, "read progress", r.opts.Target.String())
 	case found && p.Run == r.opts.Run && p.EarlyApply == nil:

@@ -15,7 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// What tisnap generate prints for Kubernetes is what kustomize builds, object by object, but for the user's names.
+// What tisnap generate prints for Kubernetes is what kustomize builds, object by object, except for the user's names.
 func TestGenerate_PrintsTheObjectsOfKustomize(t *testing.T) {
 	t.Parallel()
 	program, err := Program(t.Context(), t.TempDir())

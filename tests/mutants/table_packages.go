@@ -63,7 +63,7 @@ func packageGuards() []Mutant {
 	}
 }
 
-// kubeGuards are those of the adapter of Kubernetes, but for its deletions.
+// kubeGuards are those of the adapter of Kubernetes, except for its deletions.
 func kubeGuards() []Mutant {
 	return []Mutant{
 		in("pkg/kube/kubeerr/error_table.go", "the refusal of a quota or a policy is called a missing verb", errorTable,

@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/tests/operator"
 )
 
-// Every recorded call of br is one that the chain replays, byte for byte but for the places.
+// Every recorded call of br is one that the chain replays, byte for byte except for the places.
 func TestRecorded_Calls_AreReplayed(t *testing.T) {
 	t.Parallel()
 	calls, err := operator.RecordedCalls()

@@ -103,7 +103,7 @@ func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err 
 		_, err = lease.Resume(ctx, r.Repository.Objects(), was.Archive)
 	}
 	if decided || failure.Is(err, failure.Conflict) {
-		return fmt.Sprintf("the lease of archive %s was broken, or it was forgotten", was.Archive), nil
+		return fmt.Sprintf("the lease of archive %s was broken, or it has been forgotten", was.Archive), nil
 	}
 	return "", err
 }

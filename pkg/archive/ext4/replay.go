@@ -2,8 +2,8 @@ package ext4
 
 import "encoding/binary"
 
-// maxCopies bounds the memory for the blocks of a journal: four times as many as the largest has that mkfs makes of
-// itself.
+// maxCopies bounds the memory for the blocks of a journal: four times as many as the largest journal that mkfs makes by
+// default.
 const maxCopies = 1 << 20
 
 // replay reads the log of a journal as the kernel replays it: transaction by transaction, up to the first block that

@@ -18,7 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/codec"
 )
 
-// update writes what the code makes now. Nothing in testdata changes as long as the format's version is 1, but for a
+// update writes what the code makes now. Nothing in testdata changes as long as the format's version is 1, except for a
 // better compressor.
 var update = flag.Bool("update", false, "write the test vectors")
 

@@ -17,7 +17,7 @@ const (
 	settle = 4 * time.Millisecond
 
 	// Where nothing has changed for so many polls they become rare, and after many more of them only processes are looked at,
-	// but for one poll of a few: to find everything as it was takes much more time than that.
+	// except for one poll of a few: to find everything as it was takes much more time than that.
 	idleAfter   = 10
 	restAfter   = 25
 	restedPolls = 5

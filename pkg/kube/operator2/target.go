@@ -421,7 +421,7 @@ func (m *maker) gate(name string) bool {
 func subdomainOf(cluster string) string { return cluster + "-cluster" }
 
 // makeClaim makes the claim that the Operator adopts by its name: as it would be made from the template, which a
-// volume must not differ from, but for a persistent volume of its own. It stays pending until that exists.
+// volume must not differ from, except for a persistent volume of its own. It stays pending until that exists.
 func (m *maker) makeClaim(
 	instance *unstructured.Unstructured, volume map[string]any, to TargetStore,
 ) (*corev1.PersistentVolumeClaim, error) {

@@ -187,7 +187,7 @@ func flat(spec map[string]any) map[string]any {
 	return out
 }
 
-// different are the fields that are not equal in both, but for those that a group of its own has.
+// different are the fields that are not equal in both, except for those that a group of its own has.
 func different(one, other map[string]any) map[string]any {
 	out := map[string]any{}
 	for _, fields := range []map[string]any{one, other} {

@@ -88,7 +88,7 @@ func (m *Maker) awaitFill(ctx context.Context, s *phase.Scope, volumes []*Volume
 		if err == nil && filling <= room {
 			return true, nil
 		}
-		s.Note("%d volumes are being initialised at %d MiB/s each; the next wave waits for them", filling,
+		s.Note("%d volumes are being initialized at %d MiB/s each; the next wave waits for them", filling,
 			m.plan.fill.rate)
 		return false, nil
 	})
@@ -110,7 +110,7 @@ func (m *Maker) noteInitialization(ctx context.Context, s *phase.Scope) {
 	}
 	found, err := m.ec2.Initializations(ctx, ids)
 	if err != nil {
-		s.Note("could not read how far the volumes are initialised: %v", err)
+		s.Note("could not read how far the volumes are initialized: %v", err)
 		return
 	}
 	for _, i := range found {

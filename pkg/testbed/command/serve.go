@@ -109,7 +109,7 @@ func serve(ctx context.Context, out io.Writer, f serveFlags) error {
 	return serveCluster(ctx, out, bed, f, usable)
 }
 
-// config is what is served, but for how long the Operator takes.
+// config is what is served, except for how long the Operator takes.
 func (f *serveFlags) config(plan *fault.Plan) testbed.Config {
 	return testbed.Config{
 		Dir: f.dir, Nodes: f.nodes, Scale: f.scale, TiKVScale: f.scale, Seed: time.Now().UnixNano(), Faults: plan,

@@ -12,7 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// Everything is what there is: the objects of Kubernetes in all namespaces and outside of them, but for events, and the
+// Everything is what there is: the objects of Kubernetes in all namespaces and outside of them, except for events, and the
 // volumes and snapshots of EC2 with their tags.
 func Everything(bed *testbed.Testbed) map[string]bool {
 	all := map[string]bool{}

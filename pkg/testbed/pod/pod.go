@@ -28,7 +28,7 @@ type Config struct {
 type Pod struct {
 	dir     string
 	env     []string
-	content map[string][]byte // of the service account's folder, but for the token
+	content map[string][]byte // of the service account's folder, except for the token
 	turn    int
 }
 
@@ -105,7 +105,7 @@ func (p *Pod) Rotate(token string) error {
 	return os.Rename(link, filepath.Join(p.account(), current))
 }
 
-// Command is a program that is to run in the pod. Its environment is this process's, but for what names Kubernetes, and may be
+// Command is a program that is to run in the pod. Its environment is this process's, except for what names Kubernetes, and may be
 // added to. ctx's end kills it.
 func (p *Pod) Command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	command := append(unshare(), "sh", "-c", enter, "pod", p.account(), p.hosts(), program)

@@ -76,7 +76,7 @@ func connect(ctx context.Context, addresses []string, files cluster.TLSFiles) (*
 	return &Cluster{store: store, pd: codec}, nil
 }
 
-// Close ends all connections and waits for client-go's goroutines, but for those that look for a store that was
+// Close ends all connections and waits for client-go's goroutines, except for those that look for a store that was
 // down: they end on their own within 5 s.
 func (c *Cluster) Close() error { return c.store.Close() }
 

@@ -187,7 +187,7 @@ func TestRestoreFails_FastRestoreIsDisabled(t *testing.T) {
 	w.nothingLeft(t)
 }
 
-// The rate of initialisation is shared by all volumes of a region: 40 volumes at 300 MiB/s go at 125, all at
+// The rate of initialization is shared by all volumes of a region: 40 volumes at 300 MiB/s go at 125, all at
 // once, and what EC2 has no room for is made without.
 // https://github.com/kubernetes-sigs/aws-ebs-csi-driver/issues/2691
 // Catalogue: E12.

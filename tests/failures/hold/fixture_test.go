@@ -162,7 +162,7 @@ func (p *place) backupUnder(ctx context.Context, t *testing.T, args ...string) e
 	return e
 }
 
-// nothingHeld requires that the run that has just ended left nothing held, but for what is another's: not
+// nothingHeld requires that the run that has just ended left nothing held, except for what is another's: not
 // now, as every way out of a run releases it before it ends, and not a lease later.
 func (p *place) nothingHeld(t *testing.T, theirs ...string) {
 	t.Helper()

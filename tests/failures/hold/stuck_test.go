@@ -90,7 +90,7 @@ func TestOneStoreIsABlackHole_NoStoreIsPaused(t *testing.T) {
 	p.leftNothing(t)
 }
 
-// paused lists the calls that changed PD and the stores, but for the record of early apply, which pauses nothing.
+// paused lists the calls that changed PD and the stores, except for the record of early apply, which pauses nothing.
 func (p *place) paused() []string {
 	calls := slices.DeleteFunc(p.c.PD.MutatingCalls(), func(call string) bool { return call == "EtcdTxn /tisnap/early-apply" })
 	for _, s := range p.c.Stores() {
