@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 // namespaceUID is the UID of a namespace that exists.
@@ -62,6 +64,27 @@ func TestRemoveCaged_WhatIsNotTheRuns_Stays(t *testing.T) {
 			require.Len(t, l.server.List("persistentvolumes", ""), 3)
 		})
 	}
+}
+
+// The TiKVs of a half-made cluster of TiDB Operator 2.x outlive the deletion of their namespace: without their Cluster, the Operator
+// does not take its finalizer from them.
+func TestRemoveCaged_OfOperator2_NamespaceIsBeingDeleted_TiKVsGo(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	r := l.backUpCore(t)
+	require.NoError(t, l.faults.Add(fault.Rule{Point: "kube.update.clusters", Position: fault.Before, Code: "Invalid"}))
+	require.Error(t, r.client.CreateCluster(t.Context(), r.source, r.to, r.volumes...), "it stays paused")
+	for _, kind := range []string{"clusters", "tikvgroups", "pdgroups", "tikvs"} {
+		for _, o := range l.server.List(kind, "tidb") {
+			if strings.HasPrefix(o.GetName(), "dst") {
+				require.NoError(t, l.server.Remove(o))
+			}
+		}
+	}
+	require.Nil(t, l.server.Get("clusters", "tidb", "dst"))
+	require.Len(t, l.server.List("tikvs", "tidb"), 6, "they have a finalizer")
+	require.NoError(t, l.client.RemoveCaged(t.Context(), r.to.Name, run, l.namespaceUID(t, "tidb")))
+	r.nothing(t)
 }
 
 // Of the source the smallest cluster has the stores, one PD and one TiDB at rest, and nothing that leads out of it.
