@@ -3,6 +3,7 @@ package kube_test
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/kube"
@@ -27,7 +27,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// drilled is a control plane that knows the resources of TiDB Operator 2.x, and has no Operator.
+// drilled is a control plane that knows the resources of TiDB Operator 2.x, without their schemas unless a real one is at hand,
+// and has no Operator.
 type drilled struct {
 	system
 	own *plane.Plane
@@ -42,10 +43,13 @@ func drillRules(t *testing.T) []rbacv1.PolicyRule {
 func openDrilled(t *testing.T) drilled {
 	t.Helper()
 	s, own := openOwn(t, 0)
-	definitions := s.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	if os.Getenv(realOperator2) != "" {
+		s.serveOperator2(t)
+		return drilled{s, own}
+	}
 	for _, kind := range []string{"Cluster", "TiKV", "PDGroup", "TiKVGroup", "TiDBGroup", "TiFlashGroup", "TiCDCGroup", "TiProxyGroup"} {
 		plural := operator2.ResourceOf(kind).Resource
-		_, err := definitions.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		_, err := s.dynamic.Resource(definitions()).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 			"metadata": map[string]any{"name": plural + "." + operator2.Group()},
 			"spec": map[string]any{
@@ -58,11 +62,8 @@ func openDrilled(t *testing.T) drilled {
 			},
 		}}, metav1.CreateOptions{})
 		require.NoError(t, err)
-		eventually(t, plural+" are served", func() bool {
-			_, err := s.dynamic.Resource(operator2.Resource(plural)).List(t.Context(), metav1.ListOptions{})
-			return err == nil
-		})
 	}
+	s.awaitOperator2(t)
 	return drilled{s, own}
 }
 

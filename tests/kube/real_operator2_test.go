@@ -19,6 +19,8 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/operator2"
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/round"
 	"github.com/tisnap/tisnap/pkg/testbed/shipped"
@@ -63,26 +65,40 @@ type realOperator struct{ dir string }
 // openOperator2 has the definitions of the real Operator be served.
 func openOperator2(t *testing.T) *realOperator {
 	t.Helper()
+	newSystem(t, shared.Kubeconfig("admin")).serveOperator2(t)
+	return &realOperator{dir: t.TempDir()}
+}
+
+func definitions() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+}
+
+// serveOperator2 has the definitions of the real Operator be served.
+func (s system) serveOperator2(t *testing.T) {
+	t.Helper()
 	files, err := filepath.Glob(filepath.Join(os.Getenv(realOperator2), "crds", "*.yaml"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	s := newSystem(t, shared.Kubeconfig("admin"))
-	definitions := s.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		var o unstructured.Unstructured
 		require.NoError(t, yaml.Unmarshal(text, &o.Object))
-		_, err = definitions.Create(t.Context(), &o, metav1.CreateOptions{})
+		_, err = s.dynamic.Resource(definitions()).Create(t.Context(), &o, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
-	for _, resource := range []string{"clusters", "pdgroups", "pds", "tikvgroups", "tikvs", "tidbgroups", "tidbs"} {
+	s.awaitOperator2(t)
+}
+
+// awaitOperator2 waits until what a restore makes is served.
+func (s system) awaitOperator2(t *testing.T) {
+	t.Helper()
+	for _, resource := range append(operator2.Groups(), operator2.Clusters, operator2.TiKVs) {
 		eventually(t, resource+" are served", func() bool {
-			_, err := s.dynamic.Resource(schema.GroupVersionResource{Group: "core.pingcap.com", Version: "v1alpha1", Resource: resource}).List(t.Context(), metav1.ListOptions{})
+			_, err := s.dynamic.Resource(operator2.Resource(resource)).List(t.Context(), metav1.ListOptions{})
 			return err == nil
 		})
 	}
-	return &realOperator{dir: t.TempDir()}
 }
 
 // start starts the Operator, with the AWS of the testbed.
@@ -262,4 +278,9 @@ func TestRealOperator2_KilledAbortedResumedDeleted(t *testing.T) {
 	require.NotZero(t, <-ended)
 	fmt.Fprintln(os.Stderr, "» left of three:", left(bed, "three"))
 	eventually(t, "nothing is left", func() bool { return len(left(bed, "three")) == 0 })
+	require.NotEmpty(t, left(bed, "one"), "it serves")
+	space, err := kube.NamespaceUID(ctx, s.client, "tidb")
+	require.NoError(t, err)
+	require.NoError(t, s.client.RemoveCaged(ctx, cluster.Name{Namespace: "tidb", Name: "one"}, "run-one", space))
+	require.Empty(t, left(bed, "one"), "as a drill removes its cluster")
 }
