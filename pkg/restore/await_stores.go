@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/marks"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
@@ -18,9 +19,21 @@ import (
 
 // startTiKV lets the stores start on their volumes.
 func (r *run) startTiKV(ctx context.Context, _ *phase.Scope) error {
-	r.target.started, r.arrival.starting = true, time.Now()
+	r.arrival.starting = time.Now()
 	ctx = fenced.With(ctx, r.runner.Fence().Check) // a broken lock is noticed before the next renewal
-	return r.Kube.StartTiKV(ctx, r.opts.Target, r.restored()...)
+	return r.target.startTiKV(ctx, r.restored())
+}
+
+// startTiKV lets the stores start on their volumes. From then on pods may use these, even if it fails.
+func (t *target) startTiKV(ctx context.Context, volumes []kube.RestoredVolume) error {
+	t.started = true
+	return t.kube.StartTiKV(ctx, t.opts.Target, volumes...)
+}
+
+// adoptStart notes that an earlier process let the stores start.
+func (t *target) adoptStart(context.Context, *phase.Scope) error {
+	t.started = true
+	return nil
 }
 
 // allStores returns the backup's stores and those of the cluster's parts in other Kubernetes clusters.
@@ -99,9 +112,9 @@ func (r *run) asStoresCome(after string) resolve.StepOptions {
 func (r *run) resolverConfig() resolve.Config {
 	return resolve.Config{
 		Cluster: r.opts.Target, Run: r.opts.Run, Backup: r.opts.Backup, BackupTS: r.backup.BackupTS,
-		Stores: r.allStores(), TolerateStores: r.opts.TolerateStores, Kept: r.target.existing || r.opts.KeepOnFailure,
+		Stores: r.allStores(), TolerateStores: r.opts.TolerateStores, Kept: r.target.existing || r.keepsOnFailure(),
 		AllocID: r.backup.AllocID, Replicas: r.backup.Replicas, Stall: min(stall, r.opts.Timeout),
-		WaitApply: r.opts.WaitApply, MaxTS: r.backup.MaxTS, Progress: r.progress(), Fence: r.runner.Fence(),
+		WaitApply: r.opts.WaitApply, MaxTS: r.backup.MaxTS, Progress: r.target.progress(), Fence: r.runner.Fence(),
 		Times:    r.arrival.times,
 		FlashAll: r.opts.Flashback == FlashbackAll, CheckUnchanged: r.opts.CheckUnchanged,
 		NoneAhead: r.backup.EarlyApplyRuledOut(), Rebuilds: !r.backup.multiCluster,

@@ -14,7 +14,7 @@ import (
 // It was waited for with one store too many until the deadline, and PD may move peers to it meanwhile.
 func TestAwaitStores_EmptyStoreJoins_IsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
-	r := newRun(Deps{}, Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}})
+	r := newRun(Deps{}, Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}}, byRun)
 	r.backup.Manifest = &manifest.Manifest{}
 	ids := []cluster.StoreID{1, 4}
 	require.NoError(t, r.checkForeign(ids, map[cluster.StoreID]time.Time{4: {}}))

@@ -17,7 +17,7 @@ func (r *run) bindVolumes(ctx context.Context, s *phase.Scope) error {
 	ctx = fenced.With(ctx, r.runner.Fence().Check) // a broken lock is noticed before the next renewal
 	return parallel.Each(ctx, 16, r.restored(), func(ctx context.Context, _ int, v kube.RestoredVolume) error {
 		defer s.Advance(1)
-		return r.Kube.BindVolume(ctx, v)
+		return r.target.bind(ctx, v)
 	})
 }
 
@@ -27,14 +27,24 @@ func (r *run) unbindVolumes(ctx context.Context, s *phase.Scope) error {
 	if !r.target.existing || r.keeps() {
 		return nil
 	}
-	if r.target.started {
-		r.target.bound = true
-		return failure.New(failure.Partial, "unbind volumes", r.opts.Target.String(),
+	return r.target.unbind(ctx)
+}
+
+// bind creates the PV and the PVC of a volume.
+func (t *target) bind(ctx context.Context, v kube.RestoredVolume) error {
+	return t.kube.BindVolume(ctx, v)
+}
+
+// unbind deletes what bind created, unless pods may use it.
+func (t *target) unbind(ctx context.Context) error {
+	if t.started {
+		t.bound = true
+		return failure.New(failure.Partial, "unbind volumes", t.opts.Target.String(),
 			"its pods may use them, so its PVCs and volumes stay").
 			WithHint("when its pods are gone, delete the PVCs and PVs labelled %s=%s, then run: tisnap gc", runmark.Key,
-				r.opts.Run)
+				t.opts.Run)
 	}
-	err := r.Kube.DeleteRestored(ctx, r.opts.Target, r.opts.Run)
-	r.target.bound = err != nil
+	err := t.kube.DeleteRestored(ctx, t.opts.Target, t.opts.Run)
+	t.bound = err != nil
 	return err
 }

@@ -51,7 +51,7 @@ func TestRun_LockBroken_CallsThatMakeSomethingAreNotSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRun(Deps{Store: objstoretest.NewMemory(nil), EBS: askingEC2{}, Kube: askingKube{}},
-				Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "r"})
+				Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "r"}, byRun)
 			after := cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}
 			r.making.Begin(volumes.Plan{Volumes: []Volume{{ID: "vol-1", Snapshot: "snap-1", Zone: "eu-west-1a", After: &after}}})
 			// The lock was never taken, so a read of it finds none, and the step's context asks nothing.

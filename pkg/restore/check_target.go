@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
@@ -53,7 +55,7 @@ func (t *target) elsewhereIs(other *runs.Run) bool {
 // without stores.
 func (t *target) check(ctx context.Context, m *manifest.Manifest) error {
 	t.existing, t.instance, t.given = false, "", journal.GivenTarget{} // of an earlier try
-	tc, err := t.kube.Cluster(ctx, t.opts.Target)
+	tc, err := t.cluster(ctx)
 	if failure.Is(err, failure.NotFound) {
 		return t.noClaims(ctx, "")
 	}
@@ -86,6 +88,14 @@ func (t *target) check(ctx context.Context, m *manifest.Manifest) error {
 	}
 	t.existing, t.instance, t.given = true, tc.Instance, journal.GivenTarget{UID: uidOf(tc)}
 	return t.noClaims(ctx, tc.Run)
+}
+
+// checkAllowed checks whether the API server would take the target's objects.
+func (t *target) checkAllowed(ctx context.Context, objects json.RawMessage, plan volumes.Plan, stores int) error {
+	if err := t.kube.Allowed(ctx, t.opts.Target.Namespace, objects); err != nil {
+		return err
+	}
+	return t.kube.DryRun(ctx, objects, t.asTarget(plan, stores), t.planned(plan.Volumes), t.existing)
 }
 
 // noClaims refuses PVCs of the target's name: the Operator would use them for the new cluster.

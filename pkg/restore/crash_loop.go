@@ -28,11 +28,11 @@ type crashWatch struct {
 // retries later.
 func (w *crashWatch) check(ctx context.Context) error {
 	r := w.r
-	if r.Kube == nil || time.Since(w.asked) < explainInterval {
+	if time.Since(w.asked) < explainInterval {
 		return nil
 	}
 	w.asked = time.Now()
-	loops, err := r.Kube.CrashLoops(ctx, r.opts.Target, maxRestarts)
+	loops, err := r.target.crashLoops(ctx)
 	if err != nil {
 		return nil //nolint:nilerr // the wait reports what blocks it
 	}
@@ -69,6 +69,14 @@ func (w *crashWatch) check(ctx context.Context) error {
 		return e.WithHint("%s; the cluster cannot do without: %s", logs, failure.Line(v.Refused.Error()))
 	}
 	return e.WithHint("%s; every region has a quorum on the others: %s", logs, r.commandWithout(without))
+}
+
+// crashLoops lists the pods in a crash loop; none without Kubernetes.
+func (t *target) crashLoops(ctx context.Context) ([]kube.CrashLoop, error) {
+	if t.kube == nil {
+		return nil, nil
+	}
+	return t.kube.CrashLoops(ctx, t.opts.Target, maxRestarts)
 }
 
 // crashText describes one pod.

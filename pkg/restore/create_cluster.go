@@ -2,14 +2,21 @@ package restore
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
+
+// remainsCluster is the cluster's key in Remains.
+const remainsCluster = "cluster"
 
 // createCluster creates the target in recovery mode, unless it exists for this restore. It removes the resolver's
 // record of an earlier cluster of that name, which may be damaged.
@@ -17,13 +24,27 @@ func (r *run) createCluster(ctx context.Context, _ *phase.Scope) error {
 	if r.target.existing {
 		return nil
 	}
-	if err := r.progress().Clear(ctx); err != nil {
+	return r.target.create(ctx, r.backup.objects, *r.making.Plan(), len(r.backup.Source.Stores))
+}
+
+// create creates the cluster from the source's objects.
+func (t *target) create(ctx context.Context, objects json.RawMessage, plan volumes.Plan, stores int) error {
+	if err := t.progress().Clear(ctx); err != nil {
 		return err
 	}
-	r.noteCluster()
-	plan := r.making.Plan()
-	return r.Kube.CreateCluster(ctx, r.backup.objects, r.target.asTarget(*plan, len(r.backup.Source.Stores)),
-		r.target.planned(plan.Volumes)...)
+	text := fmt.Sprintf("cluster %s, not restored yet: %s", t.opts.Target, t.deletion())
+	t.remains.Set(remainsCluster, func() string { return text })
+	return t.kube.CreateCluster(ctx, objects, t.asTarget(plan, stores), t.planned(plan.Volumes)...)
+}
+
+// deletion describes how to delete what create created.
+func (t *target) deletion() string {
+	return fmt.Sprintf("tisnap restore abort %s --storage %s --yes deletes it", t.opts.Run, t.store.URL())
+}
+
+// progress is the resolver's record of its progress.
+func (t *target) progress() *resolve.ProgressFile {
+	return resolve.NewProgressFile(objstore.AskFirst(t.store), t.opts.Target, t.opts.Backup)
 }
 
 // deleteCluster deletes the target if this run created it.
@@ -32,32 +53,45 @@ func (r *run) deleteCluster(ctx context.Context, s *phase.Scope) error {
 		s.Note("cluster %s is kept", r.opts.Target)
 		return nil
 	}
-	if err := r.Kube.DeleteCluster(ctx, r.opts.Target, r.opts.Run, r.target.leaving); err != nil {
-		r.target.bound = failure.Is(err, failure.Conflict) // it serves or is another one: its volumes are in use
-		r.leave("cluster %s may be left: tisnap restore abort %s --storage %s --yes deletes it", r.opts.Target,
-			r.opts.Run, r.Store.URL())
-		return err
+	left, err := r.target.delete(ctx, s)
+	if left != "" {
+		r.leave("%s", left)
 	}
-	r.Remains.Clear(remainsCluster)
-	stay, err := r.Kube.Remaining(ctx, r.opts.Target, r.opts.Run)
+	return err
+}
+
+// delete deletes what create created, and returns what may be left of it; "" if nothing is.
+func (t *target) delete(ctx context.Context, s *phase.Scope) (left string, err error) {
+	if err := t.kube.DeleteCluster(ctx, t.opts.Target, t.opts.Run, t.leaving); err != nil {
+		t.bound = failure.Is(err, failure.Conflict) // it serves or is another one: its volumes are in use
+		return fmt.Sprintf("cluster %s may be left: %s", t.opts.Target, t.deletion()), err
+	}
+	t.remains.Clear(remainsCluster)
+	stay, err := t.kube.Remaining(ctx, t.opts.Target, t.opts.Run)
 	switch {
 	case err != nil:
 		s.Warn("could not determine which of PD's volumes are kept: %v", err)
 	case len(stay) > 0:
 		s.Warn("these persistent volumes, of PD, have the reclaim policy Retain and stay: %s", strings.Join(stay, ", "))
-		r.leave("these persistent volumes stay, as their reclaim policy is Retain; delete them by hand: %s",
-			strings.Join(stay, ", "))
+		left = "these persistent volumes stay, as their reclaim policy is Retain; delete them by hand: " +
+			strings.Join(stay, ", ")
 	}
-	return nil
+	return left, nil
 }
 
-// keptCluster describes the target when the lock is lost.
-func (r *run) keptCluster() string {
-	return fmt.Sprintf("cluster %s is kept: another run may have it by now", r.opts.Target)
+// kept describes the target when the lock is lost.
+func (t *target) kept() string {
+	return fmt.Sprintf("cluster %s is kept: another run may have it by now", t.opts.Target)
 }
 
 // keeps reports whether a failed run keeps what it made.
-func (r *run) keeps() bool { return r.opts.KeepOnFailure || r.data.serves.Load() }
+func (r *run) keeps() bool { return r.keepsOnFailure() || r.data.serves.Load() }
+
+// keepsOnFailure reports whether it does by the user's choice, or as its target, which an earlier process has taken out
+// of recovery mode, may serve.
+func (r *run) keepsOnFailure() bool {
+	return r.opts.KeepOnFailure && !r.earlier.discarded || r.target.leftRecovery
+}
 
 // target is the cluster to create, in package kube's terms.
 func (t *target) asTarget(plan volumes.Plan, stores int) kube.Target {
@@ -98,22 +132,26 @@ func (r *run) restored() []kube.RestoredVolume {
 // would look like the loss of PD.
 func (r *run) awaitPD(ctx context.Context, s *phase.Scope) error {
 	err := r.target.poll(ctx, s, "wait for PD", func(ctx context.Context) (bool, error) {
-		tc, err := r.Kube.Cluster(ctx, r.opts.Target)
+		tc, err := r.target.cluster(ctx)
 		if err != nil || len(tc.PDAddresses) == 0 || 2*tc.PDReady <= tc.PDReplicas {
 			return false, err
 		}
-		p, err := r.OpenPD(ctx, tc.PDAddresses)
-		if err != nil {
-			return false, err
-		}
-		r.pd.PD = p
-		return true, nil
+		err = r.pd.connect(ctx, tc.PDAddresses)
+		return err == nil, err
 	})
 	if err != nil {
 		return err
 	}
 	r.tagPDVolumes(ctx, s)
 	return r.findProgress(ctx, s)
+}
+
+// pdVolumes lists the volumes of PD in a cluster that the run created.
+func (t *target) pdVolumes(ctx context.Context) ([]cluster.VolumeID, error) {
+	if t.existing {
+		return nil, nil
+	}
+	return t.kube.MadeForTarget(ctx, t.opts.Target, t.opts.Run)
 }
 
 // markRecovering marks PD as recovering and raises its ts above those in the data, before the first TiKV starts: TiKV

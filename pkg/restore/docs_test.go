@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the tables of steps in docs/ARCHI
 // The documented steps are those of a restore with every option that adds one, of a resolve, and of br's two halves.
 func TestDocs_Steps(t *testing.T) {
 	t.Parallel()
-	r := newRun(Deps{}, Options{FastRestore: true, After: cluster.VolumeSpec{Type: "gp3"}})
+	r := newRun(Deps{}, Options{FastRestore: true, After: cluster.VolumeSpec{Type: "gp3"}}, byRun)
 	ofRestore := r.restoreSteps()
 	do := map[string]phase.Step{}
 	for _, s := range slices.Concat(ofRestore, r.resolver.Steps(phaseData, resolve.StepOptions{})) {
@@ -39,7 +39,7 @@ func TestDocs_Steps(t *testing.T) {
 	}
 	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps of a restore", unwrapped(ofRestore), *update))
 	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps of a resolve", unwrapped(r.resolveSteps()), *update))
-	fromArchive := newRun(Deps{Archive: &fromarchive.Source{}}, Options{})
+	fromArchive := newRun(Deps{Archive: &fromarchive.Source{}}, Options{}, byRun)
 	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps of an archive's snapshots",
 		slices.Concat(fromArchive.snapshotSteps(), fromArchive.deleteSnapshotsSteps()), *update))
 	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps of the volumes alone", r.prepareSteps(), *update))

@@ -17,9 +17,9 @@ type earlier struct {
 	bound bool // claims of the target may be bound to the run's volumes
 	// tikvMayRun means that they may have started TiKV.
 	tikvMayRun bool
-	// keepAfterUndo saves the user's --keep-on-failure while the rest of the run is undone regardless.
-	keepAfterUndo bool
-	snapshotsGo   bool // the snapshots of an archive may be deleted, since the cluster serves
+	// discarded means that what is left of them is undone, whatever the user wants kept.
+	discarded   bool
+	snapshotsGo bool // the snapshots of an archive may be deleted, since the cluster serves
 }
 
 func readEarlier(h *phase.History, keep bool) earlier {
@@ -30,6 +30,9 @@ func readEarlier(h *phase.History, keep bool) earlier {
 		tikvMayRun: h.Began(stepStartTiKV), snapshotsGo: h.Began(journal.StepDeleteSnapshots),
 	}
 }
+
+// discard lets what is left of them be undone, before the run starts over.
+func (e *earlier) discard() { e.discarded = true }
 
 // volumes returns what they did about volumes.
 func (e *earlier) volumes() volumes.Earlier {

@@ -49,9 +49,9 @@ func TestFindTarget_ForeignCluster_IsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(Deps{Kube: showing{tc: tc}, Store: objstoretest.NewMemory(nil)}, Options{})
+			r := newRun(Deps{Kube: showing{tc: tc}, Store: objstoretest.NewMemory(nil)}, Options{}, byRun)
 			r.earlier = readEarlier(history(t, row.records...), false)
-			err := r.findTarget(t.Context())
+			err := r.target.find(t.Context(), r.backup.Manifest, &r.earlier)
 			if !row.refused {
 				require.NoError(t, err)
 				return
@@ -77,9 +77,9 @@ func TestFindTarget_LeftRecoveryMode_IsKeptWhateverFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			deps := Deps{Kube: showing{tc: kube.TidbCluster{Run: "r", RecoveryMode: row.recovering}}}
-			r := newRun(deps, Options{Run: "r", KeepOnFailure: row.asked})
+			r := newRun(deps, Options{Run: "r", KeepOnFailure: row.asked}, byRun)
 			r.target.started = row.started
-			require.NoError(t, r.findTarget(t.Context()))
+			require.NoError(t, r.target.find(t.Context(), r.backup.Manifest, &r.earlier))
 			require.Equal(t, row.kept, r.keeps())
 		})
 	}
@@ -144,10 +144,10 @@ func TestStartOver_ReplicasAheadNeverChecked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := objstoretest.NewMemory(nil)
-			r := newRun(Deps{Store: store}, Options{Run: "r", Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Backup: "b"})
+			r := newRun(Deps{Store: store}, Options{Run: "r", Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Backup: "b"}, byRun)
 			r.backup.Manifest, r.opts.KeepOnFailure = unproven, true
 			if row.saved != nil {
-				require.NoError(t, r.progress().Save(t.Context(), *row.saved))
+				require.NoError(t, r.target.progress().Save(t.Context(), *row.saved))
 			}
 			if row.damage {
 				_, err := store.Create(t.Context(), manifest.ResolveKey(r.opts.Target, r.opts.Backup), []byte("{"))
@@ -158,7 +158,7 @@ func TestStartOver_ReplicasAheadNeverChecked(t *testing.T) {
 			}
 			why, err := r.startOver(t.Context(), history(t, row.records...))
 			require.Equal(t, row.over, why != "", why)
-			require.Equal(t, row.over, !r.opts.KeepOnFailure, "the rest is undone all the same")
+			require.Equal(t, row.over, !r.keepsOnFailure(), "the rest is undone all the same")
 			require.Equal(t, row.refused, failure.Is(err, failure.Corrupt), "%v", err)
 			require.Equal(t, row.refused, strings.Contains(failure.HintOf(err), "runs abort r"))
 		})
@@ -204,7 +204,7 @@ func TestStartOver_VolumesWereDeleted(t *testing.T) {
 			t.Parallel()
 			excluded := &manifest.Manifest{EarlyApply: &manifest.EarlyApply{State: manifest.EarlyApplyExcluded}}
 			h := history(t, row.records...)
-			r := newRun(Deps{EBS: &having{volumes: row.found}}, Options{Run: "r", Visibility: time.Nanosecond})
+			r := newRun(Deps{EBS: &having{volumes: row.found}}, Options{Run: "r", Visibility: time.Nanosecond}, byRun)
 			r.backup.Manifest, r.earlier = excluded, readEarlier(h, row.keep)
 			why, err := r.startOver(t.Context(), h)
 			if row.keep {
@@ -226,7 +226,7 @@ func TestStartOver_VolumesAreHidden_AreAwaited(t *testing.T) {
 		created := phase.Record{Type: phase.RecordDone, Step: journal.StepCreateVolumes, Data: json.RawMessage(`{"s":"v"}`)}
 		h := history(t, phase.Record{Type: phase.RecordBegin, Step: journal.StepCreateVolumes}, created)
 		ec2 := &having{volumes: []ebs.Volume{{ID: "v", State: ebs.VolumeCreating}}, from: time.Now().Add(20 * time.Second)}
-		r := newRun(Deps{EBS: ec2}, Options{Run: "r"})
+		r := newRun(Deps{EBS: ec2}, Options{Run: "r"}, byRun)
 		r.earlier = readEarlier(h, false)
 		why, err := r.volumesGone(t.Context(), h)
 		require.NoError(t, err)

@@ -33,7 +33,7 @@ func TestFastRestore_LockLost_IsLeftToTheNextProcess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(Deps{Store: objstoretest.NewMemory(nil), EBS: noneFast{}}, Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "r", FastRestore: true})
+			r := newRun(Deps{Store: objstoretest.NewMemory(nil), EBS: noneFast{}}, Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "r", FastRestore: true}, byRun)
 			require.NoError(t, r.making.fast.Check(t.Context(), []Volume{{Snapshot: "snap-1", Zone: "eu-west-1a"}}, ebs.AccountQuotas{}))
 			r.making.fast.Adopt(mine)
 			made := r.makeVolumesSteps()

@@ -22,14 +22,12 @@ func (r *run) findCluster(ctx context.Context, s *phase.Scope) error {
 	if err := r.checkTolerated(); err != nil {
 		return err
 	}
-	tc, err := r.Kube.Cluster(ctx, r.opts.Target)
+	tc, err := r.target.cluster(ctx)
 	if err != nil {
 		return err
 	}
-	if r.pd.PD == nil {
-		if r.pd.PD, err = r.OpenPD(ctx, tc.PDAddresses); err != nil {
-			return err
-		}
+	if err := r.pd.connect(ctx, tc.PDAddresses); err != nil {
+		return err
 	}
 	marked, err := r.pd.Recovering(ctx)
 	if err != nil {

@@ -58,7 +58,7 @@ func TestAwaitStores_PDHasNoFirstRegion_IsNamedAsThatOnce(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				seen := &notes{}
-				r := newRun(Deps{Sink: seen}, Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Timeout: 20 * time.Second})
+				r := newRun(Deps{Sink: seen}, Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Timeout: 20 * time.Second}, byRun)
 				r.backup.Manifest = &manifest.Manifest{}
 				r.backup.Source.Stores = []cluster.Store{{ID: 1}, {ID: 2}}
 				r.pd.PD = &c.pd

@@ -94,7 +94,7 @@ func (r *run) adoptCompleted(ctx context.Context, _ *phase.Scope) error {
 // undoSnapshots deletes the run's snapshots: known ones and those found by tag. If a request was unanswered it looks
 // again, until EC2 cannot hide its snapshot any more. All are tried, whatever fails.
 func (r *run) undoSnapshots(ctx context.Context, s *phase.Scope) error {
-	if r.opts.KeepOnFailure {
+	if r.keepsOnFailure() {
 		s.Note("%s", r.making.keptSnapshots())
 		return nil
 	}

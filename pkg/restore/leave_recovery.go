@@ -41,11 +41,17 @@ func (r *run) leaveRecovery(ctx context.Context, s *phase.Scope) error {
 	if err := r.pd.unmark(ctx); err != nil {
 		return err
 	}
-	r.target.leaving = true
-	if err := r.Kube.LeaveRecovery(ctx, r.opts.Target); err != nil || len(rebuild) > 0 {
+	if err := r.target.leaveRecovery(ctx); err != nil || len(rebuild) > 0 {
 		return err
 	}
-	return r.Kube.StartTiDB(ctx, r.opts.Target)
+	return r.target.startTiDB(ctx, s)
+}
+
+// leaveRecovery takes the cluster out of recovery mode, which restarts TiKV. From then on it may serve, even if this
+// fails.
+func (t *target) leaveRecovery(ctx context.Context) error {
+	t.leaving = true
+	return t.kube.LeaveRecovery(ctx, t.opts.Target)
 }
 
 // awaitRestart waits until every store itself reports that it serves outside recovery mode: PD's start times are in
@@ -129,7 +135,7 @@ func (r *run) noteServes(s *phase.Scope) {
 // regions are known to have leaders: from then on the cluster is kept.
 func (r *run) awaitTiDB(ctx context.Context, s *phase.Scope) error {
 	return r.target.poll(ctx, s, "wait for TiDB", func(ctx context.Context) (bool, error) {
-		tc, err := r.Kube.Cluster(ctx, r.opts.Target)
+		tc, err := r.target.cluster(ctx)
 		if err != nil {
 			return false, err
 		}

@@ -10,13 +10,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
-// newMaking returns the maker of the run's volumes; br is for a run whose volumes TiDB Operator binds.
-func (r *run) newMaking(br bool) making {
+// newMaking returns the maker of the run's volumes.
+func (r *run) newMaking() making {
 	owner := volumes.Owner{Runner: r.runner, Run: r.opts.Run, Backup: r.opts.Backup, Target: r.opts.Target}
 	if r.Store != nil { // nil in an outline
 		owner.Storage = r.Store.URL()
 	}
-	options := r.opts.ofVolumes(br)
+	options := r.opts.ofVolumes(r.backup.multiCluster)
 	made := making{
 		Maker: volumes.NewMaker(r.EBS, owner, options, r.Remains, r.arrival.times),
 		fast:  volumes.NewFast(r.EBS, owner, options),
@@ -105,10 +105,7 @@ func (r *run) modifyVolumes(ctx context.Context, s *phase.Scope) error {
 
 // tagPDVolumes tags PD's volumes in a cluster that the run created.
 func (r *run) tagPDVolumes(ctx context.Context, s *phase.Scope) {
-	if r.target.existing {
-		return
-	}
-	ids, err := r.Kube.MadeForTarget(ctx, r.opts.Target, r.opts.Run)
+	ids, err := r.target.pdVolumes(ctx)
 	if err != nil {
 		s.Warn("the EBS volumes of PD are not tagged, so that tisnap gc will not find them: %v", err)
 		return

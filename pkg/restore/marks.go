@@ -101,7 +101,7 @@ func (t *target) mayHaveTiDB(ctx context.Context) string {
 	if t.kube == nil {
 		return "TiDB Operator may have started TiDB already, which could write to regions that are left alone"
 	}
-	tc, err := t.kube.Cluster(ctx, t.opts.Target)
+	tc, err := t.cluster(ctx)
 	switch {
 	case err != nil:
 		return fmt.Sprintf("could not determine whether TiDB already runs: %v", err)

@@ -63,7 +63,7 @@ func (n *notices) Emit(e phase.Event) {
 func marked(t *testing.T, sink phase.Sink) (*run, *versionedPD) {
 	t.Helper()
 	store := objstoretest.NewMemory(nil)
-	r := newRun(Deps{Kube: targetOf{}, Sink: sink, Store: store}, Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}})
+	r := newRun(Deps{Kube: targetOf{}, Sink: sink, Store: store}, Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}}, byRun)
 	ts := cluster.MakeTS(time.Unix(1_780_000_000, 0), 0)
 	r.backup.Manifest = &manifest.Manifest{ID: "b", BackupTS: marks.After(ts)}
 	r.backup.Source.Version = "v8.5.2"

@@ -13,7 +13,7 @@ import (
 // its stores are to be read a run continues without: a storage that is away must not undo hours.
 func TestSteps_OnceTheStoresAreRead_MayBeLate(t *testing.T) {
 	t.Parallel()
-	r := newRun(Deps{}, Options{FastRestore: true, After: cluster.VolumeSpec{Type: "gp3"}})
+	r := newRun(Deps{}, Options{FastRestore: true, After: cluster.VolumeSpec{Type: "gp3"}}, byRun)
 	for name, c := range map[string]struct {
 		steps []phase.Step
 		from  string

@@ -86,7 +86,7 @@ func TestBreakLock_OfANamesake_IsRefused(t *testing.T) {
 			diedIn(t, store, journal.Restore, o, o.Request())
 			lock, err := runlock.Acquire(t.Context(), store, o.Target, runlock.Owner{Run: o.Run}, time.Hour)
 			require.NoError(t, err)
-			r := newRun(Deps{Store: store}, o)
+			r := newRun(Deps{Store: store}, o, byRun)
 			r.target.uid = uid
 			err = r.runner.Check(t.Context(), phase.Step{Phase: phaseData, Name: "break", Deadline: time.Minute, Do: r.breakLock, ReadOnly: true})
 			require.Equal(t, broken, err == nil, err)

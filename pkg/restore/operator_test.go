@@ -40,8 +40,7 @@ func TestLoad_OfOperator2_EvictionsOfItsOperatorAreNotPutBack(t *testing.T) {
 			m := &manifest.Manifest{Kubernetes: of, PDState: &cluster.PDState{Config: map[string]json.RawMessage{
 				"schedule": json.RawMessage(`{"schedulers-v2":[{"type":"balance-leader"},{"type":"evict-leader","args":["4"]}]}`),
 			}}}
-			r := newRun(Deps{Store: objstoretest.NewMemory(nil)}, Options{Manifest: m})
-			r.target.existing = true // a resolve
+			r := newRun(Deps{Store: objstoretest.NewMemory(nil)}, Options{Manifest: m}, byOthers)
 			require.NoError(t, r.runner.Check(t.Context(), phase.Step{Phase: phaseData, Name: "load", Deadline: time.Minute, Do: r.load}))
 			require.JSONEq(t, `{"schedulers-v2":`+name+`}`, string(r.backup.PDState.Config["schedule"]))
 			require.Contains(t, string(m.PDState.Config["schedule"]), "evict-leader", "the backup's own stays")

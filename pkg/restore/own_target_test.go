@@ -18,7 +18,7 @@ func TestCheck_TargetOfAnotherRunOfOperator2_IsRefused(t *testing.T) {
 	name := cluster.Name{Namespace: "tidb", Name: "copy"}
 	tc := kube.TidbCluster{Name: name, Run: "another", RecoveryMode: true, Own: true, TiKVReplicas: 1}
 	deps := Deps{Kube: showing{tc: tc}, Store: objstoretest.NewMemory(nil)}
-	r := newRun(deps, Options{Run: "r", Target: name})
+	r := newRun(deps, Options{Run: "r", Target: name}, byRun)
 	m := &manifest.Manifest{}
 	m.Source.Stores = []cluster.Store{{ID: 1}}
 	err := r.target.check(t.Context(), m)

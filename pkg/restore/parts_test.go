@@ -21,7 +21,7 @@ func TestLoad_PartOfACluster_IsNotTakenForTheWhole(t *testing.T) {
 	m := &manifest.Manifest{ID: "b", Source: cluster.Topology{Stores: []cluster.Store{{ID: 1}}}}
 	m.Kubernetes.TidbCluster = []byte(`{"status":{"tikv":{"peerStores":{"3":{},"2":{}}}}}`)
 	load := func(parts bool) (*run, error) {
-		r := newRun(Deps{Store: objstoretest.NewMemory(nil)}, Options{Manifest: m})
+		r := newRun(Deps{Store: objstoretest.NewMemory(nil)}, Options{Manifest: m}, byRun)
 		r.backup.multiCluster = parts
 		return r, r.runner.Check(t.Context(), phase.Step{Phase: phaseData, Name: "load", Deadline: time.Minute, Do: r.load})
 	}
@@ -65,7 +65,7 @@ func TestCheckTargetStores_OnlyPreparedPartsMayBeThere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(Deps{Store: objstoretest.NewMemory(nil)}, Options{})
+			r := newRun(Deps{Store: objstoretest.NewMemory(nil)}, Options{}, byRun)
 			r.pd.PD, r.backup.elsewhere = markedPD{marked: c.marked}, []cluster.StoreID{2, 3}
 			err := r.pd.checkStores(t.Context(), c.stores, r.backup.elsewhere)
 			if c.want == 0 {

@@ -14,11 +14,29 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// placement is the target's PD, nil until it answers, and the stores in it.
+// placement is the target's PD, nil until it is connected, and the stores in it.
 type placement struct {
 	PD
+	open func(ctx context.Context, addresses []string) (PD, error)
 	tikv TiKV
 	name cluster.Name
+}
+
+func newPlacement(deps *Deps, target cluster.Name) placement {
+	return placement{open: deps.OpenPD, tikv: deps.TiKV, name: target}
+}
+
+// connect connects to PD, unless that was done.
+func (p *placement) connect(ctx context.Context, addresses []string) error {
+	if p.PD != nil {
+		return nil
+	}
+	opened, err := p.open(ctx, addresses)
+	if err != nil {
+		return err
+	}
+	p.PD = opened
+	return nil
 }
 
 // mark marks PD as recovering, and reads that back.

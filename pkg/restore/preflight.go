@@ -42,7 +42,7 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 			return err
 		}
 		r.expectDuration(s)
-		return r.findTarget(ctx)
+		return r.target.find(ctx, r.backup.Manifest, &r.earlier)
 	}
 	if err := r.target.check(ctx, r.backup.Manifest); err != nil {
 		return err
@@ -75,11 +75,7 @@ func (r *run) begin(ctx context.Context, s *phase.Scope, plan volumes.Plan, betw
 
 // checkKubernetes checks whether the target may be created, with a server-side dry run of all its objects.
 func (r *run) checkKubernetes(ctx context.Context, s *phase.Scope, plan volumes.Plan, dropped []string) error {
-	if err := r.Kube.Allowed(ctx, r.opts.Target.Namespace, r.backup.objects); err != nil {
-		return err
-	}
-	if err := r.Kube.DryRun(ctx, r.backup.objects, r.target.asTarget(plan, len(r.backup.Source.Stores)),
-		r.target.planned(plan.Volumes), r.target.existing); err != nil {
+	if err := r.target.checkAllowed(ctx, r.backup.objects, plan, len(r.backup.Source.Stores)); err != nil {
 		return err
 	}
 	if len(dropped) > 0 && !r.target.existing {

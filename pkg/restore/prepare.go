@@ -18,9 +18,7 @@ import (
 //
 // Of Deps, Kube is not used; HandOver is required. Of Options, those about Kubernetes and about the data are not used.
 func Prepare(ctx context.Context, deps Deps, opts Options) (*Result, error) {
-	r := newRun(deps, opts)
-	r.target.existing, r.backup.multiCluster = true, true
-	r.making = r.newMaking(true)
+	r := newRun(deps, opts, byBR)
 	about := journal.About{Operation: journal.Restore, Kubernetes: opts.Kubernetes, Keep: opts.KeepOnFailure}
 	err := r.execute(ctx, about, r.prepareSteps(), nil)
 	return &r.result, r.conclude(err)
@@ -70,12 +68,8 @@ func (r *run) preflightVolumes(ctx context.Context, s *phase.Scope) error {
 // recovery mode at its next restart. Stores of parts in other Kubernetes clusters may be there, under the mark.
 func (r *run) findEmptyPD(ctx context.Context, s *phase.Scope) error {
 	return r.target.poll(ctx, s, "connect to PD", func(ctx context.Context) (bool, error) {
-		if r.pd.PD == nil {
-			p, err := r.OpenPD(ctx, nil)
-			if err != nil {
-				return false, err
-			}
-			r.pd.PD = p
+		if err := r.pd.connect(ctx, nil); err != nil {
+			return false, err
 		}
 		stores, err := r.pd.Stores(ctx)
 		if failure.Is(err, failure.Unready) { // PD is not bootstrapped: no stores

@@ -17,8 +17,8 @@ func (r *run) rebuildReplicas(ctx context.Context, s *phase.Scope) error {
 }
 
 // startTiDB starts TiDB, unless that was done while the stores restarted.
-func (r *run) startTiDB(ctx context.Context, _ *phase.Scope) error {
-	return r.Kube.StartTiDB(ctx, r.opts.Target)
+func (t *target) startTiDB(ctx context.Context, _ *phase.Scope) error {
+	return t.kube.StartTiDB(ctx, t.opts.Target)
 }
 
 // checkNoTiDB refuses a TiDB that may use the cluster while its replicas are rebuilt: only an existing target can have

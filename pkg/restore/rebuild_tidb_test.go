@@ -38,7 +38,7 @@ func (oneAhead) Load(context.Context) (resolve.Progress, bool, error) {
 func TestLeaveRecovery_TiDBRunsAndReplicasAreToBeRebuilt_IsRefused(t *testing.T) {
 	t.Parallel()
 	name := cluster.Name{Namespace: "tidb", Name: "copy"}
-	r := newRun(Deps{Kube: tidbRuns{}, Store: objstoretest.NewMemory(nil)}, Options{Target: name, Backup: "b"})
+	r := newRun(Deps{Kube: tidbRuns{}, Store: objstoretest.NewMemory(nil)}, Options{Target: name, Backup: "b"}, byRun)
 	r.pd.PD = namedPD{}
 	r.resolver.Target(resolve.Config{Cluster: name, Progress: oneAhead{}}, r.pd.PD)
 	err := r.runner.Check(t.Context(), phase.Step{Phase: phaseTiDB, Name: "leave-recovery", Deadline: time.Minute, Do: r.leaveRecovery})
@@ -50,7 +50,7 @@ func TestLeaveRecovery_TiDBRunsAndReplicasAreToBeRebuilt_IsRefused(t *testing.T)
 // Whatever runs beside it: the step that lets TiDB start comes after the one that rebuilds, in a restore and in a resolve.
 func TestServingSteps_TiDBStartsAfterTheRebuild(t *testing.T) {
 	t.Parallel()
-	r := newRun(Deps{}, Options{})
+	r := newRun(Deps{}, Options{}, byRun)
 	for _, steps := range [][]phase.Step{r.restoreSteps(), r.resolveSteps()} {
 		i := slices.IndexFunc(steps, func(s phase.Step) bool { return s.Name == "start-tidb" })
 		require.Equal(t, []string{"rebuild-replicas"}, steps[i].Order.After)

@@ -30,7 +30,7 @@ func TestRegionsDone_ByAnEarlierProcess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(Deps{}, Options{})
+			r := newRun(Deps{}, Options{}, byRun)
 			r.earlier = readEarlier(&phase.History{Records: row.records}, false)
 			require.Equal(t, row.want, r.regionsDone())
 		})

@@ -22,8 +22,7 @@ import (
 //
 // Deps' EBS, Kube and HandOver, and Options about volumes and Kubernetes are not used.
 func ResolveData(ctx context.Context, deps Deps, opts Options) (*Result, error) {
-	r := newRun(deps, opts)
-	r.target.existing, r.backup.multiCluster = true, true
+	r := newRun(deps, opts, byBR)
 	err := r.execute(ctx, journal.About{Operation: journal.Resolve}, r.dataSteps(), nil)
 	return &r.result, r.conclude(err)
 }
@@ -71,11 +70,8 @@ func (r *run) dataSteps() []phase.Step {
 // refused, unless an earlier run resolved the data and was killed after that.
 func (r *run) findMarkedPD(ctx context.Context, s *phase.Scope) error {
 	target := r.opts.Target.String()
-	if r.pd.PD == nil {
-		var err error
-		if r.pd.PD, err = r.OpenPD(ctx, nil); err != nil {
-			return err
-		}
+	if err := r.pd.connect(ctx, nil); err != nil {
+		return err
 	}
 	marked, err := r.pd.Recovering(ctx)
 	if err != nil {

@@ -25,8 +25,7 @@ import (
 //
 // Deps' EBS and Options about volumes are not used.
 func Resolve(ctx context.Context, deps Deps, opts Options) (*Result, error) {
-	r := newRun(deps, opts)
-	r.target.existing = true
+	r := newRun(deps, opts, byOthers)
 	about := journal.About{Operation: journal.Resolve, Request: r.opts.ResolveRequest()}
 	r.identify(ctx, &about)
 	err := r.execute(ctx, about, r.resolveSteps(), r.resolveResumption())
@@ -149,8 +148,7 @@ type ResolvePlan struct {
 // PlanResolve runs the checks of a resolve, reads what the stores have, and plans. It changes nothing. It returns a
 // Conflict while another run has the cluster's lock, as it would disturb that run.
 func PlanResolve(ctx context.Context, deps Deps, opts Options) (*ResolvePlan, error) {
-	r := newRun(deps, opts)
-	r.target.existing = true
+	r := newRun(deps, opts, byOthers)
 	out := &ResolvePlan{}
 	err := r.runner.Check(ctx, slices.Concat(
 		[]phase.Step{r.runner.StorageStep(phaseData)},

@@ -14,7 +14,7 @@ import (
 
 // Run restores the backup. The error's kind decides what the caller can do.
 func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
-	r := newRun(deps, opts)
+	r := newRun(deps, opts, byRun)
 	about := journal.About{
 		Operation: journal.Restore, Keep: opts.KeepOnFailure, Request: r.opts.Request(), Chosen: opts.Chosen,
 	}
@@ -26,11 +26,11 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 // identify notes in which Kubernetes cluster the target is: names and URLs are alike in many. A restore does not need
 // it where it cannot be read; gc then keeps more, and the run is continued only if it is named.
 func (r *run) identify(ctx context.Context, about *journal.About) {
-	uid, err := r.Kube.ClusterUID(ctx)
+	uid, err := r.target.identify(ctx)
 	if err != nil {
 		r.Log.Warn("could not read the uid of the Kubernetes cluster", zap.Error(err))
 	}
-	about.Kubernetes, about.KubernetesUID, r.target.uid = r.opts.Kubernetes, uid, uid
+	about.Kubernetes, about.KubernetesUID = r.opts.Kubernetes, uid
 }
 
 // Plan is what a restore would do.
@@ -53,7 +53,7 @@ type Plan struct {
 
 // MakePlan does the checks of a restore and nothing else, for a dry run.
 func MakePlan(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
-	r := newRun(deps, opts)
+	r := newRun(deps, opts, byRun)
 	if err := r.runner.Check(ctx,
 		append([]phase.Step{r.runner.StorageStep(phaseData)}, r.checkSteps()...)...); err != nil {
 		return nil, err

@@ -74,24 +74,14 @@ func (r *run) resumption() *runner.Resumption {
 			return nil
 		},
 		Adopt: func(ctx context.Context, _ *phase.Scope, h *phase.History) error {
-			r.target.started = h.Began(stepStartTiKV)
 			r.making.Continue(r.earlier.volumes(), h.Began(journal.StepCreateVolumes))
 			if r.Archive != nil {
 				r.making.snapshots.Continue(r.earlier.snapshots())
 			}
 			r.making.fast.Adopt(r.earlier.Fast)
-			return r.findTarget(ctx)
+			return r.target.adopt(ctx, r.backup.Manifest, &r.earlier)
 		},
 	}
-}
-
-// findTarget determines, in a resumed run, who created the target. One that may serve is kept, whatever fails.
-func (r *run) findTarget(ctx context.Context) error {
-	if err := r.target.find(ctx, r.backup.Manifest, &r.earlier); err != nil {
-		return err
-	}
-	r.opts.KeepOnFailure = r.opts.KeepOnFailure || r.target.leftRecovery
-	return nil
 }
 
 // findProgress determines, in a resumed run, the cluster's state.
@@ -99,7 +89,7 @@ func (r *run) findProgress(ctx context.Context, s *phase.Scope) error {
 	if !r.runner.Resumed() || !r.earlier.tikvMayRun {
 		return nil
 	}
-	tc, err := r.Kube.Cluster(ctx, r.opts.Target)
+	tc, err := r.target.cluster(ctx)
 	if err != nil {
 		return err
 	}
@@ -120,12 +110,6 @@ func (r *run) findProgress(ctx context.Context, s *phase.Scope) error {
 			"PD is not marked recovering, so its stores may have elected leaders by themselves").
 			WithHint("undo it with `tisnap runs abort %s`, and restore again", r.opts.Run)
 	}
-	return nil
-}
-
-// adoptStart notes that pods may use the volumes.
-func (r *run) adoptStart(context.Context, *phase.Scope) error {
-	r.target.started = true
 	return nil
 }
 

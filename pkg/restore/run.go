@@ -81,18 +81,29 @@ type dataState struct {
 	serves       atomic.Bool
 }
 
+// creator is who creates the target.
+type creator int
+
+// The creators.
+const (
+	byRun    creator = iota // a restore, unless the target exists
+	byOthers                // for a resolve
+	byBR                    // for br, which knows it by its PD, as a part of a cluster in several Kubernetes clusters
+)
+
 // newRun makes a run, with which everything in this package begins.
-func newRun(deps Deps, opts Options) *run {
+func newRun(deps Deps, opts Options, by creator) *run {
 	if deps.Log == nil {
 		deps.Log = zap.NewNop()
 	}
 	r := &run{
-		Deps: deps, opts: opts.withDefaults(), runner: newRunner(deps, opts),
+		backup: source{multiCluster: by == byBR},
+		Deps:   deps, opts: opts.withDefaults(), runner: newRunner(deps, opts),
 		resolver: resolve.New(deps.TiKV, deps.Log),
 		arrival:  newArrival(new(phase.StoreTimes)), data: new(dataState),
 	}
-	r.target, r.pd = r.newTarget("")
-	r.making = r.newMaking(false)
+	r.target, r.pd = newTarget(&r.Deps, r.opts, "", by != byRun), newPlacement(&r.Deps, r.opts.Target)
+	r.making = r.newMaking()
 	return r
 }
 

@@ -7,9 +7,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
-	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
-	"github.com/tisnap/tisnap/pkg/resolve"
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
@@ -27,7 +25,7 @@ func (r *run) startOver(ctx context.Context, h *phase.History) (why string, err 
 		why = "the run was being undone when its process died"
 	}
 	if why != "" {
-		r.earlier.keepAfterUndo, r.opts.KeepOnFailure = r.opts.KeepOnFailure, false
+		r.earlier.discard()
 	}
 	return why, err
 }
@@ -42,7 +40,7 @@ func (r *run) aheadLost(ctx context.Context, h *phase.History) (string, error) {
 		return "", nil
 	}
 	why := ""
-	p, found, err := r.progress().Load(ctx)
+	p, found, err := r.target.progress().Load(ctx)
 	switch {
 	case failure.Is(err, failure.Corrupt):
 		why = "which replicas were ahead of their logs can no longer be read"
@@ -94,18 +92,12 @@ func (r *run) volumesGone(ctx context.Context, h *phase.History) (string, error)
 	return why, nil
 }
 
-// progress is the resolver's record of its progress.
-func (r *run) progress() *resolve.ProgressFile {
-	return resolve.NewProgressFile(objstore.AskFirst(r.Store), r.opts.Target, r.opts.Backup)
-}
-
 // startAfresh forgets what earlier processes of the run made, which is undone.
 func (r *run) startAfresh() error {
-	r.opts.KeepOnFailure = r.earlier.keepAfterUndo
 	r.earlier = earlier{RestoreFacts: journal.RestoreFacts{Restarts: r.earlier.Restarts + 1}}
-	r.target, r.pd = r.newTarget(r.target.uid)
+	r.target, r.pd = newTarget(&r.Deps, r.opts, r.target.uid, false), newPlacement(&r.Deps, r.opts.Target)
 	r.data, r.arrival = new(dataState), newArrival(r.arrival.times)
-	r.making = r.newMaking(r.making.Options().BR)
+	r.making = r.newMaking()
 	r.making.Continue(r.earlier.volumes(), false)
 	if r.Archive != nil {
 		r.making.snapshots.Continue(r.earlier.snapshots())

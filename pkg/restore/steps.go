@@ -31,20 +31,20 @@ const (
 
 // Outline lists the steps of a restore, with all options that add one, and those of a resolve.
 func Outline() (ofRestore, ofResolve []phase.Outline) {
-	r := newRun(Deps{}, Options{FastRestore: true, After: cluster.VolumeSpec{Type: "gp3"}})
+	r := newRun(Deps{}, Options{FastRestore: true, After: cluster.VolumeSpec{Type: "gp3"}}, byRun)
 	return phase.Outlines(r.restoreSteps()), phase.Outlines(r.resolveSteps())
 }
 
 // OutlineFromArchive lists the steps of a restore from an archive, with all options that add one.
 func OutlineFromArchive() []phase.Outline {
 	deps := Deps{Archive: &fromarchive.Source{}}
-	r := newRun(deps, Options{FastRestore: true, After: cluster.VolumeSpec{Type: "gp3"}})
+	r := newRun(deps, Options{FastRestore: true, After: cluster.VolumeSpec{Type: "gp3"}}, byRun)
 	return phase.Outlines(r.restoreSteps())
 }
 
 // OutlineHalves lists the steps of Prepare and ResolveData, with all options that add one.
 func OutlineHalves() (ofVolumes, ofData []phase.Outline) {
-	r := newRun(Deps{}, Options{FastRestore: true})
+	r := newRun(Deps{}, Options{FastRestore: true}, byBR)
 	return phase.Outlines(r.prepareSteps()), phase.Outlines(r.dataSteps())
 }
 
@@ -108,7 +108,7 @@ func (r *run) clusterSteps() []phase.Step {
 	return []phase.Step{
 		{
 			Phase: phaseCluster, Name: journal.StepCreateCluster, Deadline: 5 * time.Minute, Do: r.createCluster,
-			Undo: phase.Undo{Do: r.deleteCluster, First: true, Kept: r.keptCluster()}, Retry: true,
+			Undo: phase.Undo{Do: r.deleteCluster, First: true, Kept: r.target.kept()}, Retry: true,
 			Resume: phase.Resumption{State: &r.target.given},
 		},
 		{
@@ -167,7 +167,7 @@ func (r *run) tikvSteps() []phase.Step {
 	return []phase.Step{
 		{
 			Phase: phaseTiKV, Name: stepStartTiKV, Deadline: 5 * time.Minute, Do: r.startTiKV, Retry: true,
-			Resume: phase.Resumption{Adopted: r.adoptStart},
+			Resume: phase.Resumption{Adopted: r.target.adoptStart},
 		},
 		r.awaitStoresStep(phaseTiKV),
 		r.checkTasksStep(),
@@ -207,7 +207,7 @@ func (r *run) servingSteps(thaw func(context.Context, *phase.Scope) error, ends 
 		},
 		{
 			Phase: phaseTiDB, Name: "start-tidb", Order: phase.Order{After: []string{journal.StepRebuild}},
-			Deadline: 5 * time.Minute, Do: r.startTiDB, Retry: true,
+			Deadline: 5 * time.Minute, Do: r.target.startTiDB, Retry: true,
 		},
 		{
 			Phase: phaseTiDB, Name: "await-tidb", Order: phase.Order{After: []string{"start-tidb"}}, Deadline: wait,

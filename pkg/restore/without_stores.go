@@ -26,7 +26,7 @@ func (r *run) canDoWithout(ctx context.Context, late []cluster.StoreID) resolve.
 // commandWithout returns the command that brings the cluster up without these stores and those already tolerated.
 func (r *run) commandWithout(late []cluster.StoreID) string {
 	command := fmt.Sprintf("tisnap restore %s --to %s", r.opts.Backup, r.opts.Target)
-	if r.target.existing || r.opts.KeepOnFailure {
+	if r.target.existing || r.keepsOnFailure() {
 		command = fmt.Sprintf("tisnap resolve %s --backup %s", r.opts.Target, r.opts.Backup)
 	}
 	for _, id := range slices.Concat(r.opts.TolerateStores, late) {

@@ -95,7 +95,7 @@ func rebuildGuards() []Mutant {
 		in("pkg/restore/start_over.go", "volumes with live data are deleted, as the replicas that were ahead are unknown", noneAhead,
 			" || r.earlier.Served || r.earlier.LeftRecovery != nil", "", lost),
 		in("pkg/restore/create_cluster.go", "a run that starts over meets what its earlier process has left damaged", noneAhead,
-			"	if err := r.progress().Clear(ctx); err != nil {", "	if err := ctx.Err(); err != nil {",
+			"	if err := t.progress().Clear(ctx); err != nil {", "	if err := ctx.Err(); err != nil {",
 			"TestRestore_ResumesOneThatHasNotLooked_OntoFreshVolumes"),
 		in("pkg/restore/start_over.go", "what was to be kept is removed, as the replicas that were ahead are unknown", noneAhead,
 			"	if why == \"\" || !r.earlier.keep && !r.target.existing {", "	if true {", lost),

@@ -21,7 +21,7 @@ func restoreGuards() []Mutant {
 			"	if reason := f.Loss(); reason != nil {\n		return reason\n	}\n	held := f.lock()\n	start", "	if reason := f.Loss(); reason != nil || f.Current() == nil {\n		return reason\n	}\n	held := f.lock()\n	start",
 			"TestFence_Confirm_CountsNoEarlierAnswer"),
 		in("pkg/restore/create_cluster.go", "a cluster whose TiDB answers is deleted, as not all leaders were seen", othersStay,
-			"r.opts.KeepOnFailure || r.data.serves.Load()", "r.opts.KeepOnFailure",
+			"r.keepsOnFailure() || r.data.serves.Load()", "r.keepsOnFailure()",
 			"TestRun_CancelledWhileLeadersAreElected_IsKeptOnceTiDBAnswers"),
 		in("pkg/restore/steps.go", "a TiDB that does not come deletes the cluster while raft elects its leaders", undoneInOrder,
 			"phase.Order{Decides: true, ", "phase.Order{",
