@@ -30,6 +30,7 @@ type doctorDoc struct {
 
 func (a *app) doctorCommand() *cobra.Command {
 	var purpose doctor.Purpose
+	var archiveKeys []string
 	cmd := &cobra.Command{
 		Use:         "doctor CLUSTER",
 		Annotations: without("name"),
@@ -52,14 +53,16 @@ volumes. For a copy, the credentials and the storage are those of the account th
 		Args:              exactly("CLUSTER"),
 		ValidArgsFunction: a.completeClusters,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.doctor(cmd.Context(), args[0], purpose)
+			return a.doctor(cmd.Context(), args[0], purpose, archiveKeys)
 		},
 	}
 	choose(cmd, cmd.Flags(), &purpose, "for", doctor.Purposes(), "what to check for")
+	cmd.Flags().StringSliceVar(&archiveKeys, "archive-key", nil,
+		"ARN of a KMS key that unlocks a repository of archives; may be repeated")
 	return cmd
 }
 
-func (a *app) doctor(ctx context.Context, arg string, purpose doctor.Purpose) error {
+func (a *app) doctor(ctx context.Context, arg string, purpose doctor.Purpose, archiveKeys []string) error {
 	name, err := a.global.clusterName(arg)
 	if err != nil {
 		return err
@@ -69,9 +72,11 @@ func (a *app) doctor(ctx context.Context, arg string, purpose doctor.Purpose) er
 		return err
 	}
 	defer c.close()
+	deps := c.doctorDeps()
+	deps.ArchiveKeys, deps.KMS = archiveKeys, a.slotKMS(&repoFlags{})
 	doc := &doctorDoc{
 		header: newHeader("Doctor"), Cluster: name, For: purpose,
-		Checks: doctor.Run(ctx, c.doctorDeps(), name, purpose),
+		Checks: doctor.Run(ctx, deps, name, purpose),
 	}
 	return errors.Join(a.print(doc), doc.failed())
 }

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 
+	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/ebsdirect"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -198,6 +199,25 @@ func (p *patient) checkRoom(ctx context.Context, c Check) []Check {
 		}
 		return c.ok("room for a copy of the cluster's %d volumes", len(copies))
 	})
+}
+
+// checkArchiveKey encrypts a text by the KMS key that the check is of, and decrypts it. Who only reads archives may not
+// encrypt, and then decrypting cannot be tried.
+func (p *patient) checkArchiveKey(ctx context.Context, c Check) []Check {
+	const text = "tisnap doctor"
+	about := map[string]string{format.KMSContextKey: "doctor"}
+	sealed, err := p.kms.EncryptByKey(ctx, c.Subject, []byte(text), about)
+	if failure.Is(err, failure.Denied) {
+		return c.as(Warn, failure.HintOf(err), "%v; only who makes keys needs it; decrypting cannot be tried without",
+			err)
+	}
+	if err == nil {
+		_, err = p.kms.DecryptByKey(ctx, c.Subject, sealed, about)
+	}
+	if err != nil {
+		return c.outcomeOf(err)
+	}
+	return c.ok("it encrypts and decrypts")
 }
 
 // checkBlocks lists the blocks of a snapshot that tisnap made, and reads one of them, as an archive does. Who asks

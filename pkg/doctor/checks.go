@@ -20,7 +20,11 @@ func (p *patient) checks() []check {
 	row := func(name, subject string, of []Purpose, f func(context.Context, Check) []Check) check {
 		return check{Check{Name: name, Subject: subject}, of, f}
 	}
-	return []check{
+	var keys []check
+	for _, key := range p.keys {
+		keys = append(keys, row("kms", key, []Purpose{Archive}, p.checkArchiveKey))
+	}
+	return append(keys, []check{
 		row("kubernetes", p.name.String(), all, p.checkKubernetes),
 		row("rbac", "backup", backup, p.checkRBAC(false)),
 		row("rbac", "restore", []Purpose{Restore, GC}, p.checkRBAC(true)),
@@ -54,5 +58,5 @@ func (p *patient) checks() []check {
 		row("bucket", "object lock", stored, p.checkObjectLock),
 		row("clock", "pd", backup, p.checkPDClock),
 		row("clock", "s3", stored, p.checkS3Clock),
-	}
+	}...)
 }

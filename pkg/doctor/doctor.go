@@ -81,8 +81,11 @@ type Deps struct {
 	Store func(context.Context) (objstore.Store, error)
 	// Blocks reads snapshots by the EBS direct APIs. It is called after EBS.
 	Blocks func(context.Context) (ebsdirect.Source, error)
-	Now    func() time.Time
-	Limit  time.Duration // of each check, and of each connection
+	// ArchiveKeys are KMS keys that unlock repositories of archives, and KMS asks about them.
+	ArchiveKeys []string
+	KMS         ebs.Encryption
+	Now         func() time.Time
+	Limit       time.Duration // of each check, and of each connection
 }
 
 // patient is what is checked, and what several checks read of it.
@@ -91,6 +94,8 @@ type patient struct {
 	purpose Purpose
 	now     func() time.Time
 	tikv    func() TiKV
+	keys    []string // of archives
+	kms     ebs.Encryption
 
 	kube    func() (Kube, error)
 	cluster func() (kube.TidbCluster, error)
@@ -119,7 +124,9 @@ func once[T any](ctx context.Context, limit time.Duration, open func(context.Con
 }
 
 func newPatient(ctx context.Context, deps Deps, name cluster.Name, purpose Purpose) *patient {
-	p := &patient{name: name, purpose: purpose, now: deps.Now, tikv: deps.TiKV}
+	p := &patient{
+		name: name, purpose: purpose, now: deps.Now, tikv: deps.TiKV, keys: deps.ArchiveKeys, kms: deps.KMS,
+	}
 	p.kube = once(ctx, deps.Limit, deps.Kube)
 	p.ebs = once(ctx, deps.Limit, deps.EBS)
 	p.store = once(ctx, deps.Limit, deps.Store)

@@ -67,3 +67,40 @@ func TestRun_Panic_IsUnknown(t *testing.T) {
 	require.Equal(t, doctor.Unknown, got["ec2 account"])
 	require.Equal(t, doctor.OK, got["storage writes"])
 }
+
+// keeper is a KMS that fails with these errors.
+type keeper struct{ encrypt, decrypt error }
+
+func (k keeper) EncryptByKey(_ context.Context, _ string, plain []byte, _ map[string]string) ([]byte, error) {
+	return plain, k.encrypt
+}
+
+func (k keeper) DecryptByKey(_ context.Context, _ string, sealed []byte, _ map[string]string) ([]byte, error) {
+	return sealed, k.decrypt
+}
+
+// A KMS key of archives has to encrypt and decrypt; one that may only be read by cannot be tried.
+func TestRun_ArchiveKeys_AreTried(t *testing.T) {
+	t.Parallel()
+	denied, disabled := failure.New(failure.Denied, "encrypt", "", "no"), failure.New(failure.Unready, "decrypt", "", "disabled")
+	for name, row := range map[string]struct {
+		kms     keeper
+		purpose doctor.Purpose
+		want    doctor.Status
+	}{
+		"both work":        {keeper{}, doctor.Archive, doctor.OK},
+		"may not encrypt":  {keeper{encrypt: denied}, doctor.Archive, doctor.Warn},
+		"cannot encrypt":   {keeper{encrypt: disabled}, doctor.Archive, doctor.Fail},
+		"may not decrypt":  {keeper{decrypt: denied}, doctor.All, doctor.Fail},
+		"is not asked for": {keeper{decrypt: denied}, doctor.GC, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := statuses(doctor.Run(t.Context(), doctor.Deps{
+				Kube: refused, Store: memory, Blocks: noBlocks, Now: time.Now, Limit: time.Minute, ArchiveKeys: []string{"arn"},
+				KMS: row.kms, EBS: func(context.Context) (doctor.EBS, error) { return nil, denied },
+			}, cluster.Name{Namespace: "tidb", Name: "prod"}, row.purpose))
+			require.Equal(t, row.want, got["kms arn"])
+		})
+	}
+}

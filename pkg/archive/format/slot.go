@@ -62,9 +62,12 @@ type kmsIdentity struct{ KMS }
 // Unwrap opens nothing.
 func (kmsIdentity) Unwrap([]*age.Stanza) ([]byte, error) { return nil, age.ErrIncorrectIdentity }
 
+// KMSContextKey is the one key of the context of what KMS encrypts: policies ask for it.
+const KMSContextKey = "tisnap.io/repository"
+
 // kmsContext binds what KMS encrypts to its repository.
 func kmsContext(id RepositoryID) map[string]string {
-	return map[string]string{"tisnap.io/repository": id.String()}
+	return map[string]string{KMSContextKey: id.String()}
 }
 
 // KMSSlot returns a slot for a key of AWS KMS, given by its ARN.
