@@ -31,7 +31,7 @@ type State struct {
 // List is what was condemned in an epoch.
 type List struct {
 	Epoch int64    `json:"epoch"`
-	Parts []string `json:"parts"` // names of its objects
+	Parts []string `json:"parts"` // names of its objects, which begin with the epoch
 }
 
 // readState reads the state, and its version; "" before the first prune.
@@ -92,7 +92,7 @@ func Condemn(ctx context.Context, store objstore.Store, objects []Object) error 
 	}
 	list := List{Epoch: state.Epoch + 1}
 	for part := range slices.Chunk(objects, partKeys) {
-		name := strings.ToLower(rand.Text())
+		name := fmt.Sprintf("%d-%s", list.Epoch, strings.ToLower(rand.Text()))
 		var text []byte
 		for _, o := range part {
 			text = fmt.Appendf(text, "%s %d\n", o.Key, o.Size)
@@ -104,6 +104,45 @@ func Condemn(ctx context.Context, store objstore.Store, objects []Object) error 
 	}
 	state.Epoch, state.Lists = list.Epoch, append(state.Lists, list)
 	return swap(ctx, store, state, version)
+}
+
+// Tidy deletes the parts of lists that are ended, or were never condemned: prunes died that had begun to.
+func Tidy(ctx context.Context, store objstore.Store) error {
+	objects, err := store.List(ctx, format.CondemnedPrefix)
+	if err != nil || len(objects) == 0 {
+		return failure.Annotate(err, "list condemned", store.URL())
+	}
+	state, version, err := readState(ctx, store)
+	if err != nil {
+		return err
+	}
+	used := map[string]bool{}
+	for _, list := range state.Lists {
+		for _, part := range list.Parts {
+			used[format.CondemnedPrefix+part] = true
+		}
+	}
+	epoch := state.Epoch
+	var left []string
+	for _, o := range objects {
+		text, _, _ := strings.Cut(strings.TrimPrefix(o.Key, format.CondemnedPrefix), "-")
+		of, err := strconv.ParseInt(text, 10, 64)
+		if err == nil && !used[o.Key] {
+			left, epoch = append(left, o.Key), max(epoch, of)
+		}
+	}
+	if epoch > state.Epoch { // or a prune that lives may still begin that epoch with such a part
+		state.Epoch = epoch
+		if err := swap(ctx, store, state, version); err != nil {
+			return err
+		}
+	}
+	for _, key := range left {
+		if err := store.Delete(ctx, key); err != nil {
+			return failure.Annotate(err, "end list", key)
+		}
+	}
+	return nil
 }
 
 // Stands reports whether a list is condemned still. Then every client that took its lease so far knows of it, or has a

@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/lease"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
@@ -117,6 +118,51 @@ func TestResume_TwoProcesses_BothRenew(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Renew(t.Context()))
 	require.NoError(t, again.Renew(t.Context()))
+}
+
+// Parts of lists that died are deleted, whether or not their epoch had begun; those of others are not.
+func TestTidy_PartsOfNoList_AreDeleted(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	require.NoError(t, lease.Condemn(t.Context(), store, condemned(pack)))
+	for _, part := range []string{"1-ended", "2-begun", "3-begun", "foreign"} {
+		_, err := store.Create(t.Context(), format.CondemnedPrefix+part, nil)
+		require.NoError(t, err)
+	}
+	require.NoError(t, lease.Tidy(t.Context(), store))
+	require.NoError(t, lease.Tidy(t.Context(), store))
+	left, err := store.List(t.Context(), format.CondemnedPrefix)
+	require.NoError(t, err)
+	require.Len(t, left, 2)
+	known, err := lease.ReadCondemned(t.Context(), store)
+	require.NoError(t, err)
+	require.True(t, known.Has(pack))
+}
+
+// prunes is a store in which another prune tidies right before the epoch is changed.
+type prunes struct {
+	*objstoretest.Memory
+	tidied error
+}
+
+func (p *prunes) Replace(ctx context.Context, key string, body []byte, old objstore.Version) (objstore.Version, error) {
+	if key == format.EpochPath {
+		p.tidied = lease.Tidy(ctx, p.Memory)
+	}
+	return p.Memory.Replace(ctx, key, body, old)
+}
+
+// A prune whose parts were taken for those of a dead one does not begin an epoch with them.
+func TestTidy_PruneLives_BeginsNoEpochWithWhatIsGone(t *testing.T) {
+	t.Parallel()
+	store := &prunes{Memory: objstoretest.NewMemory(nil)}
+	require.NoError(t, lease.Condemn(t.Context(), store.Memory, condemned(pack)))
+	err := lease.Condemn(t.Context(), store, condemned(segment))
+	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
+	require.NoError(t, store.tidied)
+	known, err := lease.ReadCondemned(t.Context(), store.Memory)
+	require.NoError(t, err)
+	require.True(t, known.Has(pack))
 }
 
 // A rewriter cannot renew its lease any more before the archives are sealed again, also where a delete takes no version;

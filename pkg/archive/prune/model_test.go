@@ -452,7 +452,8 @@ func (w *world) quiet() error {
 	all, err := w.store.List(w.t.Context(), "")
 	for _, o := range all {
 		data := strings.HasPrefix(o.Key, format.PackPrefix) || strings.HasPrefix(o.Key, format.SegmentPrefix)
-		if data && !used[o.Key] || strings.HasPrefix(o.Key, format.LeasePrefix) {
+		other := strings.HasPrefix(o.Key, format.LeasePrefix) || strings.HasPrefix(o.Key, format.CondemnedPrefix)
+		if data && !used[o.Key] || other {
 			return fmt.Errorf("%s is left", o.Key)
 		}
 	}

@@ -148,7 +148,7 @@ func (p *pruner) pass(ctx context.Context) error {
 	return p.sweep(ctx)
 }
 
-// tidy ends the leases that are left over, or look dead.
+// tidy ends the leases that are left over, or look dead, and the lists that were.
 func (p *pruner) tidy(ctx context.Context) error {
 	all, err := lease.All(ctx, p.repository.Objects())
 	if err != nil {
@@ -159,7 +159,10 @@ func (p *pruner) tidy(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	if err = lease.Tidy(ctx, p.repository.Objects()); failure.Is(err, failure.Conflict) { // another prune is at it
+		return nil
+	}
+	return err
 }
 
 // find lists what no archive refers to and no list has.

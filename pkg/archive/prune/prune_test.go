@@ -249,7 +249,7 @@ func TestRun_KilledAfterCondemning_IsContinued(t *testing.T) {
 	old := l.put(t, "old", 1)
 	l.forget(t, "old")
 	ctx, cancel := context.WithCancel(t.Context())
-	l.once(format.CondemnedPrefix, 1, cancel) // it looks at its own list
+	l.once(format.CondemnedPrefix, 2, cancel) // it looks at its own list
 	_, err := prune.Run(ctx, l.repo, now())
 	require.Error(t, err)
 	require.True(t, l.has(t, old))

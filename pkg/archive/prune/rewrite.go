@@ -106,7 +106,11 @@ func (p *pruner) rewrite(ctx context.Context) (done bool, err error) {
 		stop()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
 		defer cancel()
-		err = errors.Join(err, l.Release(ctx))
+		if released := l.Release(ctx); failure.Is(released, failure.Conflict) {
+			err = released // why whatever failed did
+		} else {
+			err = errors.Join(err, released)
+		}
 	}()
 	w := &rewriter{
 		pruner: p, archives: map[string]objstore.Version{}, replaced: map[string]bool{},
