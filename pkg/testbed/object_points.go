@@ -24,7 +24,7 @@ func objectPoints(key string, body []byte) []string {
 	for folder, point := range map[string]string{
 		manifest.LocksPrefix: "object.lock", manifest.ResolvePrefix: "object.progress", manifest.DeletionsPrefix: "object.deletions",
 		manifest.ReportsPrefix: "object.report", manifest.ProbesPrefix: "object.probe",
-		format.PackPrefix: "object.pack", format.SegmentPrefix: "object.segment", format.ArchivePrefix: "object.archive",
+		format.LeasePrefix: "object.lease", format.CondemnedPrefix: "object.condemned", format.PackPrefix: "object.pack", format.SegmentPrefix: "object.segment", format.ArchivePrefix: "object.archive",
 	} {
 		if strings.Contains(key, folder) {
 			return []string{point}

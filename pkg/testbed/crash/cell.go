@@ -151,12 +151,17 @@ func from(since string, first bool) string {
 	return since
 }
 
-// effectCells makes the cells of a command without steps: before and after each kind of effect.
+// effectCells makes the cells of a command without steps: before and after each kind of effect, and in it if the command
+// has a lease to lose.
 func effectCells(run Run, points []string) ([]Cell, error) {
 	var out []Cell
 	_, touched, _ := trace(run, append([]string{"journal.begin." + string(run)}, points...))
 	for _, point := range touched[string(run)] {
-		for _, at := range []Position{BeforeEffect, AfterEffect} {
+		positions := []Position{BeforeEffect, AfterEffect}
+		if run.inRepository() {
+			positions = append(positions, Suspended)
+		}
+		for _, at := range positions {
 			out = append(out, Cell{Run: run, Step: string(run), Position: at, Point: point})
 		}
 	}

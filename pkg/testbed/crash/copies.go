@@ -74,6 +74,9 @@ func (s *scene) known(ctx context.Context) error {
 
 // locksEnd ends the lock of the run that was killed, and the lease that a copy has on its source, as time does.
 func (s *scene) locksEnd(ctx context.Context) error {
+	if s.run.inRepository() {
+		return s.leasesEnd(ctx)
+	}
 	if err := expire(ctx, s.store, s.locked()); err != nil || s.run != Copy {
 		return err
 	}

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -210,17 +212,20 @@ func (f *fleet) prune(ctx context.Context) error {
 	return err
 }
 
-// forget forgets any archive.
+// forget forgets all archives of a backup, so that packs which those of the other one use are partly unused.
 func (f *fleet) forget(ctx context.Context) error {
 	ids, err := f.repo.Archives(ctx)
-	if err != nil || len(ids) < 2 {
+	backup := backupOf(f.random(len(f.clusters)), f.random(2))
+	ids = slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, backup) })
+	if err != nil || len(ids) == 0 {
 		return err
 	}
-	id := ids[f.random(len(ids))]
 	f.mu.Lock()
-	f.forgotten[id] = true
+	for _, id := range ids {
+		f.forgotten[id] = true
+	}
 	f.mu.Unlock()
-	_, err = f.run(ctx, []int{0, exitNotFound}, "forget", id, "--yes")
+	_, err = f.run(ctx, []int{0, exitNotFound}, append([]string{"forget", "--yes"}, ids...)...)
 	return err
 }
 

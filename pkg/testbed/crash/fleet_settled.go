@@ -2,18 +2,15 @@ package crash
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
-	archivelease "github.com/tisnap/tisnap/pkg/archive/lease"
 	"github.com/tisnap/tisnap/pkg/archive/prune"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
-	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/standin/disk"
 )
 
@@ -73,38 +70,13 @@ func (f *fleet) fillSnapshot(id cluster.SnapshotID, seeds *[fleetBlocks][32]byte
 	return f.bed.EC2.SetImage(id, disk.Cut(device)[0])
 }
 
-// age makes all leases look as if they had not been renewed for days.
+// age makes all leases look dead.
 func (f *fleet) age(ctx context.Context) error {
-	objects := f.repo.Objects()
-	all, err := objects.List(ctx, format.LeasePrefix)
-	if err != nil {
-		return err
-	}
-	for _, o := range all {
-		text, version, err := objects.Get(ctx, o.Key)
-		if failure.Is(err, failure.NotFound) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		var record archivelease.Record
-		if err := json.Unmarshal(text, &record); err != nil {
-			return err
-		}
-		record.Renewed = record.Renewed.AddDate(0, 0, -3)
-		if text, err = json.Marshal(record); err != nil {
-			return err
-		}
-		if _, err = objects.Replace(ctx, o.Key, text, version); err == nil {
-			f.mu.Lock()
-			f.result.Aged++
-			f.mu.Unlock()
-		} else if !failure.Is(err, failure.Conflict) {
-			return err
-		}
-	}
-	return nil
+	aged, err := ageLeases(ctx, f.repo.Objects())
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.result.Aged += aged
+	return err
 }
 
 // settled prunes twice, and proves that all archives are whole and nothing else is left.

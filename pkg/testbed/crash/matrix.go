@@ -127,6 +127,9 @@ func (w *world) try(ctx context.Context, cell Cell, undisturbed result) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
+	if cell.Position == Suspended && s.run.inRepository() {
+		return s.suspendedInRepository(ctx, cell, undisturbed)
+	}
 	if cell.Position == Suspended || cell.Position == SuspendedUndo {
 		return s.suspended(ctx, cell, undisturbed)
 	}

@@ -27,6 +27,8 @@ func (s *scene) prepare(ctx context.Context) error {
 			return err
 		}
 		return s.succeeds(ctx, s.inRepo("create", s.name)...)
+	case ArchivePrune, ArchiveForget, ArchiveRotate:
+		return s.makeArchives(ctx)
 	case Copy, Adopt:
 		return s.openOwn(ctx)
 	case Delete, Lock:

@@ -29,6 +29,8 @@ func (s *scene) result(ctx context.Context) (result, error) {
 		err = s.readRestored(ctx, docs)
 	case s.run == Archive:
 		err = s.readArchived(ctx, docs)
+	case s.run.inRepository():
+		err = s.readRepository(ctx, docs)
 	case s.run == Copy:
 		err = s.readCopied(ctx, docs)
 	case s.run == Lock:

@@ -35,6 +35,10 @@ const (
 	Lock Run = "lock"
 	// Adopt makes one backup of two parts.
 	Adopt Run = "adopt"
+	// ArchivePrune, ArchiveForget and ArchiveRotate prune, forget and give new keys in a repository of archives.
+	ArchivePrune  Run = "archive-prune"
+	ArchiveForget Run = "archive-forget"
+	ArchiveRotate Run = "archive-rotate"
 	// Restore2 and Resolve2 are of a cluster of TiDB Operator 2.x.
 	Restore2 Run = "restore-2x"
 	Resolve2 Run = "resolve-2x"
@@ -42,7 +46,10 @@ const (
 
 // Runs lists all of them.
 func Runs() []Run {
-	return []Run{Backup, Restore, Resolve, Prune, Delete, Archive, RestoreArchive, Copy, Lock, Adopt, Restore2, Resolve2}
+	return []Run{
+		Backup, Restore, Resolve, Prune, Delete, Archive, RestoreArchive, ArchivePrune, ArchiveForget, ArchiveRotate, Copy, Lock, Adopt,
+		Restore2, Resolve2,
+	}
 }
 
 // operator is the generation of TiDB Operator that the clusters of the run are of.
@@ -104,6 +111,12 @@ func (s *scene) args() []string {
 		return s.inRepo("create", s.name)
 	case RestoreArchive:
 		return append(append(s.restoreArgs(s.name, s.target), "--from-archive"), s.repoFlags()...)
+	case ArchivePrune:
+		return append(s.pruneArgs(), "--break-leases-after", "2h")
+	case ArchiveForget:
+		return s.inRepo("forget", "--keep-last", "2", "--yes")
+	case ArchiveRotate:
+		return s.inRepo("key", "rotate")
 	case Copy:
 		return s.copyArgs()
 	case Lock:
@@ -141,6 +154,8 @@ func (s *scene) verifyResult(ctx context.Context) error {
 		return s.verifyDeleted(ctx)
 	case Archive:
 		return s.verifyArchived(ctx)
+	case ArchivePrune, ArchiveForget, ArchiveRotate:
+		return s.verifyRepository(ctx)
 	case Copy:
 		return s.verifyCopied(ctx)
 	case Lock:

@@ -66,28 +66,15 @@ func (p *sleeper) wake() {
 func (s *scene) suspended(ctx context.Context, cell Cell, undisturbed result) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	first := &Program{Path: s.program.Path}
-	t := NewTrap(cell, first.Signal)
-	s.faults.Watch(t.Watch)
-	defer s.faults.Watch(nil)
 	var args []string
 	if cell.Position == SuspendedUndo {
 		args = []string{"--grace-period", "1h"} // or it ends as it wakes, and undoes nothing more
 	}
-	p := s.startSleeper(ctx, first, args...)
-	defer func() {
-		cancel()
-		p.wake()
-		fmt.Fprintf(&s.out, "the process that was suspended:\n%s(ended with %d)\n", p.out.String(), p.code)
-	}()
-	select {
-	case <-t.asleep:
-	case <-p.ended:
-		return errors.Join(fmt.Errorf("the program was not suspended: it ended with %d", p.code), p.err)
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	p, t, end, err := s.asleep(ctx, cell, args...)
+	defer end(cancel)
+	if err != nil {
+		return err
 	}
-	s.faults.Watch(nil)
 	// Only then does the other side get the call, and the lease of what it holds begins.
 	if err := wait.For(ctx, stopTime); err != nil {
 		return err
@@ -111,6 +98,30 @@ func (s *scene) suspended(ctx context.Context, cell Cell, undisturbed result) er
 		return err
 	}
 	return s.verifyResult(ctx)
+}
+
+// asleep starts the scene's command, and returns once it is suspended at the cell. end stops it.
+func (s *scene) asleep(
+	ctx context.Context, cell Cell, args ...string,
+) (p *sleeper, t *Trap, end func(cancel context.CancelFunc), err error) {
+	program := &Program{Path: s.program.Path}
+	t = NewTrap(cell, program.Signal)
+	s.faults.Watch(t.Watch)
+	defer s.faults.Watch(nil)
+	p = s.startSleeper(ctx, program, args...)
+	end = func(cancel context.CancelFunc) {
+		cancel()
+		p.wake()
+		fmt.Fprintf(&s.out, "the process that was suspended:\n%s(ended with %d)\n", p.out.String(), p.code)
+	}
+	select {
+	case <-t.asleep:
+	case <-p.ended:
+		err = errors.Join(fmt.Errorf("the program was not suspended: it ended with %d", p.code), p.err)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	return p, t, end, err
 }
 
 // awaitOverdue waits until the lock shows that its owner does not renew it: until then another process is refused at once.
