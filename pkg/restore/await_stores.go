@@ -19,7 +19,7 @@ import (
 
 // startTiKV lets the stores start on their volumes.
 func (r *run) startTiKV(ctx context.Context, _ *phase.Scope) error {
-	r.arrival.starting = time.Now()
+	r.arrival.begin()
 	ctx = fenced.With(ctx, r.runner.Fence().Check) // a broken lock is noticed before the next renewal
 	return r.target.startTiKV(ctx, r.restored())
 }
@@ -86,8 +86,7 @@ func (r *run) awaitStores(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return r.hintWithout(ctx, err, ids, came)
 	}
-	r.arrival.stores, r.arrival.marks = ids, r.loadMarks(ctx, s)
-	r.arrival.up.Store(true)
+	r.arrival.complete(ids, r.loadMarks(ctx, s))
 	return nil
 }
 

@@ -83,14 +83,14 @@ func (r *run) newTasks(ctx context.Context) ([]pd.Task, error) {
 }
 
 func (r *run) warnOf(s *phase.Scope, tasks []pd.Task) {
-	r.result.Tasks = append(r.result.Tasks, tasks...)
+	r.result.found(tasks)
 	r.warn(s, fmt.Sprintf("%s read the changes of cluster %s; %s", names(tasks), r.opts.Target, restartTasks))
 }
 
 // warn shows a warning now, and keeps it for the report.
 func (r *run) warn(s *phase.Scope, text string) {
 	s.Warn("%s", text)
-	r.result.Warnings = append(r.result.Warnings, text)
+	r.result.warn(text)
 }
 
 // names is "log backup a, changefeed b/c/d".

@@ -33,13 +33,15 @@ func (r *run) findCluster(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return failure.Annotate(err, "read mark", r.opts.Target.String())
 	}
-	if r.data.resolved, err = r.wasResolved(ctx); err != nil {
+	resolved, err := r.wasResolved(ctx)
+	if err != nil {
 		return err
 	}
+	recovering := tc.RecoveryMode && marked
+	r.data.found(resolved && !recovering) // since they restarted, recovering stores may have had no request to lead
 	switch {
-	case tc.RecoveryMode && marked:
-		r.data.resolved = false // since they restarted, the stores may have had no request to lead
-	case r.data.resolved:
+	case recovering:
+	case resolved:
 		s.Note("the data of %s are at the backup ts already: the end of the restore is what is missing", r.opts.Target)
 		return nil
 	case !tc.RecoveryMode:

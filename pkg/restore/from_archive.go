@@ -5,6 +5,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/restore/fromarchive"
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
@@ -46,8 +47,12 @@ func (r *run) deleteSnapshotsSteps() []phase.Step {
 }
 
 // writeSnapshots makes a snapshot of each archived volume, and puts all of its blocks.
-func (r *run) writeSnapshots(ctx context.Context, s *phase.Scope) (err error) {
-	r.making.made, err = r.making.snapshots.Write(ctx, s, r.backup.Manifest)
+func (r *run) writeSnapshots(ctx context.Context, s *phase.Scope) error {
+	return r.making.writeSnapshots(ctx, s, r.backup.Manifest)
+}
+
+func (m *making) writeSnapshots(ctx context.Context, s *phase.Scope, of *manifest.Manifest) (err error) {
+	m.made, err = m.snapshots.Write(ctx, s, of)
 	return err
 }
 
@@ -71,7 +76,7 @@ func (r *run) planOnSnapshots(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.backup.Manifest = m
+	r.backup = r.backup.with(m)
 	plan, err := r.planVolumes(ctx)
 	if err != nil {
 		return err

@@ -117,7 +117,7 @@ func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 			return true, nil
 		})
 	if err == nil {
-		r.data.leadersReady = true
+		r.data.haveLeaders()
 		r.noteServes(s)
 	}
 	return err
@@ -125,7 +125,7 @@ func (r *run) awaitLeaders(ctx context.Context, s *phase.Scope) error {
 
 // noteServes records, in the journal too, that the cluster may be in use.
 func (r *run) noteServes(s *phase.Scope) {
-	if !r.data.serves.Swap(true) {
+	if r.data.mayServe() {
 		s.Result(journal.ResultServes, nil)
 	}
 	r.Remains.Clear(remainsCluster, volumes.RemainsVolumes)

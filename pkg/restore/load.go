@@ -50,10 +50,11 @@ func (r *run) load(ctx context.Context, s *phase.Scope) error {
 		r.warn(s, fmt.Sprintf("not carried over into TiDB Operator %s.x, set it by --patch or when the cluster serves"+
 			": %s", operator, strings.Join(lost, ", ")))
 	}
-	if r.backup.objects, err = m.Kubernetes.Source(); err != nil {
+	objects, err := m.Kubernetes.Source()
+	if err != nil {
 		return failure.Annotate(err, "load backup", string(m.ID))
 	}
-	r.backup.Manifest, r.backup.elsewhere = m, elsewhere
+	r.backup = source{Manifest: m, objects: objects, elsewhere: elsewhere, multiCluster: r.backup.multiCluster}
 	for _, p := range m.Parts {
 		s.Note("part %s is of %s, stores %v: all parts become one cluster here; a VolumeRestore reads it from %s",
 			p.Name, p.Cluster, p.Stores, p.Location)

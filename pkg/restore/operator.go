@@ -100,16 +100,22 @@ func generationOf(m *manifest.Manifest) string {
 // source's objects count.
 func (r *run) operatorOf(ctx context.Context, s *phase.Scope, m *manifest.Manifest) (string, error) {
 	is := generationOf(m)
-	if r.opts.Operator != "" || r.target.existing || r.backup.multiCluster {
-		return cmp.Or(r.opts.Operator, is), nil
-	}
-	chosen, why, err := r.Kube.OperatorOf(ctx, r.opts.Target, is)
+	chosen, why, err := r.target.operator(ctx, is)
 	if err != nil {
 		return "", failure.Annotate(err, "choose operator", r.opts.Target.String())
 	}
-	if chosen != is {
+	if chosen != is && why != "" {
 		r.warn(s, fmt.Sprintf("the backup's cluster is of TiDB Operator %s.x, and is restored into %s.x: %s", is,
 			chosen, why))
 	}
 	return chosen, nil
+}
+
+// operator returns the generation of TiDB Operator that is to run the target, and why, if that is neither the user's
+// choice nor simply the source's.
+func (t *target) operator(ctx context.Context, source string) (chosen, why string, err error) {
+	if t.opts.Operator != "" || t.existing {
+		return cmp.Or(t.opts.Operator, source), "", nil
+	}
+	return t.kube.OperatorOf(ctx, t.opts.Target, source)
 }

@@ -20,15 +20,14 @@ func TestLoad_PartOfACluster_IsNotTakenForTheWhole(t *testing.T) {
 	t.Parallel()
 	m := &manifest.Manifest{ID: "b", Source: cluster.Topology{Stores: []cluster.Store{{ID: 1}}}}
 	m.Kubernetes.TidbCluster = []byte(`{"status":{"tikv":{"peerStores":{"3":{},"2":{}}}}}`)
-	load := func(parts bool) (*run, error) {
-		r := newRun(Deps{Store: objstoretest.NewMemory(nil)}, Options{Manifest: m}, byRun)
-		r.backup.multiCluster = parts
+	load := func(by creator) (*run, error) {
+		r := newRun(Deps{Store: objstoretest.NewMemory(nil)}, Options{Manifest: m}, by)
 		return r, r.runner.Check(t.Context(), phase.Step{Phase: phaseData, Name: "load", Deadline: time.Minute, Do: r.load})
 	}
-	_, err := load(false)
+	_, err := load(byRun)
 	require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "it is of 1 stores, and 2 more of the cluster are in other Kubernetes clusters")
-	r, err := load(true)
+	r, err := load(byBR)
 	require.NoError(t, err)
 	require.Equal(t, []cluster.StoreID{1, 2, 3}, r.allStores(), "all have to be up before the data are resolved")
 }

@@ -39,8 +39,7 @@ func (r *run) putPDState(ctx context.Context, s *phase.Scope) error {
 	if r.backup.PDState == nil {
 		warning := "the backup has no state of PD: placement rules, region labels, resource groups and changes of " +
 			"PD's config must be made again"
-		s.Warn("%s", warning)
-		r.result.Warnings = append(r.result.Warnings, warning)
+		r.warn(s, warning)
 		return nil
 	}
 	// A scheduler added now would not be paused like the others: the check adds it, once the cluster serves.
@@ -70,8 +69,7 @@ func (r *run) checkPDState(ctx context.Context, _ *phase.Scope) error {
 func (r *run) checkTiFlash(s *phase.Scope) error {
 	warning, err := preflight.CheckTiFlash(r.opts.TiFlash, r.backup.Source.TiFlashStores, r.opts.Target.String())
 	if warning != "" {
-		s.Warn("%s", warning)
-		r.result.Warnings = append(r.result.Warnings, warning)
+		r.warn(s, warning)
 	}
 	return err
 }

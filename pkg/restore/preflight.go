@@ -86,8 +86,9 @@ func (r *run) checkKubernetes(ctx context.Context, s *phase.Scope, plan volumes.
 }
 
 // checkAccount checks the account and region of the volumes.
-func (r *run) checkAccount(ctx context.Context) (err error) {
-	r.result.Account, err = r.planner().CheckAccount(ctx)
+func (r *run) checkAccount(ctx context.Context) error {
+	account, err := r.planner().CheckAccount(ctx)
+	r.result.in(account)
 	return err
 }
 

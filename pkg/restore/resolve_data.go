@@ -77,16 +77,17 @@ func (r *run) findMarkedPD(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return failure.Annotate(err, "read mark", target)
 	}
-	if r.data.resolved, err = r.wasResolved(ctx); err == nil && !marked && !r.data.resolved {
-		r.data.resolved, err = r.leftBefore(ctx)
+	resolved, err := r.wasResolved(ctx)
+	if err == nil && !marked && !resolved {
+		resolved, err = r.leftBefore(ctx)
 	}
 	if err != nil {
 		return err
 	}
+	r.data.found(resolved && !marked) // since they restarted, marked stores may have had no request to lead
 	switch {
 	case marked:
-		r.data.resolved = false // since they restarted, the stores may have had no request to lead
-	case r.data.resolved:
+	case resolved:
 		s.Note("the data of %s are at the backup ts already: the end of the restore is what is missing", target)
 	default:
 		return failure.New(failure.Unready, "resolve", target,

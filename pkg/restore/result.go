@@ -40,8 +40,28 @@ type Result struct {
 
 // leave records something that the run could not do and that needs attention, although the cluster serves.
 func (r *run) leave(format string, args ...any) {
-	r.result.Left = append(r.result.Left, fmt.Sprintf(format, args...))
+	r.result.leave(fmt.Sprintf(format, args...))
 }
+
+// report completes the result.
+func (r *run) report(outcome runner.Outcome) Result {
+	planned, out := r.making.Plan(), r.result
+	out.Outcome, out.Manifest, out.Volumes = outcome, r.backup.Manifest, planned.Volumes
+	out.DataBytes, out.LargestBytes = planned.DataBytes, planned.LargestBytes
+	out.Resolve, out.Regions = r.resolver.Stats(), r.regionsDone()
+	out.Stores = r.arrival.times.Stores(r.pods())
+	return out
+}
+
+func (res *Result) leave(text string)       { res.Left = append(res.Left, text) }
+func (res *Result) warn(text string)        { res.Warnings = append(res.Warnings, text) }
+func (res *Result) found(running []pd.Task) { res.Tasks = append(res.Tasks, running...) }
+
+// isRestored notes that the cluster serves the backup's data.
+func (res *Result) isRestored() { res.Restored = true }
+
+// in notes the AWS account.
+func (res *Result) in(account string) { res.Account = account }
 
 // finish returns the command that finishes the restore of a kept cluster.
 func (o *Options) finish() string {
@@ -60,10 +80,10 @@ func (r *run) conclude(err error) error {
 			"not all regions were confirmed; the cluster is kept because TiDB already answers: %w", err).
 			WithHint("finish it with: %s", r.opts.finish())
 	case failure.Is(err, failure.Partial), err == nil && len(r.result.Left) == 0:
-		r.result.Restored = true
+		r.result.isRestored()
 		return err // Partial: everything was done except the last journal records
 	}
-	r.result.Restored = true
+	r.result.isRestored()
 	target := r.opts.Target
 	if err == nil {
 		return failure.New(failure.Partial, "finish restore", target.String(), "the cluster serves its data, but %s",

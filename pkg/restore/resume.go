@@ -103,7 +103,7 @@ func (r *run) findProgress(ctx context.Context, s *phase.Scope) error {
 		return err
 	case tc.RecoveryMode && marked: // since they restarted, the stores may have had no request to lead
 	case resolved, !tc.RecoveryMode: // only a run with resolved data takes the cluster out of recovery mode
-		r.data.resolved = true
+		r.data.found(true)
 		s.Note("the data of %s are at the backup ts already", r.opts.Target)
 	default:
 		return failure.New(failure.Unready, "resume restore", r.opts.Target.String(),

@@ -48,6 +48,12 @@ type source struct {
 	multiCluster bool
 }
 
+// with returns the backup with another manifest, of the same cluster.
+func (b source) with(m *manifest.Manifest) source {
+	b.Manifest = m
+	return b
+}
+
 // making is how the volumes are made. Its methods are bound to the run's field, which a run that starts over replaces.
 type making struct {
 	*volumes.Maker
@@ -80,6 +86,15 @@ type dataState struct {
 	leadersReady bool
 	serves       atomic.Bool
 }
+
+// found sets whether the data is at the backup ts, by what an earlier run or process left.
+func (d *dataState) found(resolved bool) { d.resolved = resolved }
+
+// haveLeaders notes that every region has a leader.
+func (d *dataState) haveLeaders() { d.leadersReady = true }
+
+// mayServe notes that the cluster may be in use, and reports whether that is new.
+func (d *dataState) mayServe() (first bool) { return !d.serves.Swap(true) }
 
 // creator is who creates the target.
 type creator int
@@ -129,15 +144,10 @@ func (r *run) execute(ctx context.Context, about journal.About, steps []phase.St
 	if r.EBS != nil { // a resolve makes nothing in EC2
 		about.Region = r.EBS.Region()
 	}
-	var err error
-	r.result.Outcome, err = r.runner.Execute(ctx, runner.Book{
+	outcome, err := r.runner.Execute(ctx, runner.Book{
 		About: func() journal.About { return about }, Steps: steps, Resume: resume, Times: r.arrival.times,
 		Serial: r.opts.Serial,
 	})
-	planned := r.making.Plan()
-	r.result.Manifest, r.result.Volumes = r.backup.Manifest, planned.Volumes
-	r.result.DataBytes, r.result.LargestBytes = planned.DataBytes, planned.LargestBytes
-	r.result.Resolve, r.result.Regions = r.resolver.Stats(), r.regionsDone()
-	r.result.Stores = r.arrival.times.Stores(r.pods())
+	r.result = r.report(outcome)
 	return err
 }

@@ -6,7 +6,17 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/marks"
 )
+
+// begin notes that the stores may start from now on.
+func (a *arrival) begin() { a.starting = time.Now() }
+
+// complete notes that these stores are all there, and the usable marks.
+func (a *arrival) complete(stores []cluster.StoreID, usable *marks.Set) {
+	a.stores, a.marks = stores, usable
+	a.up.Store(true)
+}
 
 // noteUp records the stores that are newly up in PD. PD has a process's start to the second, by its node's clock.
 func (a *arrival) noteUp(up map[cluster.StoreID]time.Time, seen map[cluster.StoreID]bool) {

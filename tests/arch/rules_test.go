@@ -180,6 +180,16 @@ func TestStyle_Samples(t *testing.T) {
 		{"a run with as many fields as it may have", "pkg/restore/x.go", "package restore\n\ntype run struct {\n" + strings.Repeat("\ta, b int\n", arch.MaxRunFields/2) + "}\n", ""},
 		{"another type with many fields", "pkg/restore/x.go", "package restore\n\ntype x struct {\n" + strings.Repeat("\ta, b int\n", arch.MaxRunFields) + "}\n", ""},
 		{"long function of a test", "pkg/x/x_test.go", "package x\n" + long, ""},
+		{"a part's field assigned by a step", inRestore, restoring("r *run", "r.target.bound = true"), "r.target.bound is assigned"},
+		{"one of several", inRestore, restoring("r *run", "x, r.pd.PD = 1, 2"), "r.pd.PD is assigned outside the methods of pd"},
+		{"one of a run that is a variable", inRestore, restoring("o *Other", "r := newRun(); r.target.existing = true"), "r.target.existing"},
+		{"one of a part's part", inRestore, restoring("r *run", "(*r.making.fast).on[1] = true"), "r.making.fast.on"},
+		{"one that is counted", inRestore, restoring("r *run", "r.result.tries++"), "r.result.tries"},
+		{"a part as a whole", inRestore, restoring("r *run", "r.backup = r.backup.with(m)"), ""},
+		{"a part's field in its own method", inRestore, restoring("t *target", "t.bound = true"), ""},
+		{"another r", inRestore, restoring("r *Result", "r.times.all = 1"), ""},
+		{"a part's field in a test", "pkg/restore/x_test.go", restoring("r *run", "r.target.bound = true"), ""},
+		{"a part's field elsewhere", "pkg/x/x.go", restoring("r *run", "r.target.bound = true"), ""},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -187,6 +197,13 @@ func TestStyle_Samples(t *testing.T) {
 			expect(t, c.want, arch.Style(arch.Source{Path: c.path, Text: []byte(c.text)}))
 		})
 	}
+}
+
+const inRestore = "pkg/restore/x.go"
+
+// restoring is a file with a method of these statements.
+func restoring(receiver, statements string) string {
+	return "package restore\n\nfunc (" + receiver + ") f() { " + statements + " }\n"
 }
 
 // table is a test file with a function of these statements.

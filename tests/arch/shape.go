@@ -70,3 +70,68 @@ func (c *checker) fields(d *ast.GenDecl) {
 		}
 	}
 }
+
+// partedTypes are the types of runs whose parts alone assign their fields.
+func partedTypes() map[string]string { return map[string]string{"pkg/restore": "run"} }
+
+// parts looks for assignments to a field of a run's part, r.PART.FIELD: only the part's own methods may do that. A run is
+// called r everywhere.
+func (c *checker) parts(d *ast.FuncDecl) {
+	of := partedTypes()[path.Dir(c.source.Path)]
+	if of == "" || c.source.isTest() || d.Body == nil || isOfAnother(d, "r", of) {
+		return
+	}
+	check := func(to ast.Expr) {
+		if fields := selected(to, "r"); len(fields) > 1 {
+			c.report(to.Pos(), "r.%s is assigned outside the methods of %s", strings.Join(fields, "."), fields[0])
+		}
+	}
+	ast.Inspect(d.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for _, to := range n.Lhs {
+				check(to)
+			}
+		case *ast.IncDecStmt:
+			check(n.X)
+		}
+		return true
+	})
+}
+
+// isOfAnother reports whether d is a method whose receiver has this name and is of another type.
+func isOfAnother(d *ast.FuncDecl, name, of string) bool {
+	if d.Recv == nil || len(d.Recv.List[0].Names) == 0 || d.Recv.List[0].Names[0].Name != name {
+		return false
+	}
+	is := d.Recv.List[0].Type
+	if pointer, ok := is.(*ast.StarExpr); ok {
+		is = pointer.X
+	}
+	named, ok := is.(*ast.Ident)
+	return !ok || named.Name != of
+}
+
+// selected returns the fields that an expression selects of a variable, the outermost first; nil if it is of another.
+func selected(of ast.Expr, variable string) []string {
+	var fields []string
+	for {
+		switch x := of.(type) {
+		case *ast.SelectorExpr:
+			fields, of = append([]string{x.Sel.Name}, fields...), x.X
+		case *ast.IndexExpr:
+			of = x.X
+		case *ast.StarExpr:
+			of = x.X
+		case *ast.ParenExpr:
+			of = x.X
+		case *ast.Ident:
+			if x.Name != variable {
+				return nil
+			}
+			return fields
+		default:
+			return nil
+		}
+	}
+}

@@ -105,6 +105,7 @@ func (c *checker) declaration(decl ast.Decl) {
 	switch d := decl.(type) {
 	case *ast.FuncDecl:
 		c.function(d)
+		c.parts(d)
 	case *ast.GenDecl:
 		c.general(d)
 		c.fields(d)
