@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/drill/checks"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/testbed"
+	"github.com/tisnap/tisnap/pkg/testbed/leak"
 	"github.com/tisnap/tisnap/pkg/testbed/workload"
 	"github.com/tisnap/tisnap/pkg/tidb"
 )
@@ -55,6 +56,7 @@ func TestPull_AccountAndRegionAreLost_CopyIsRestored(t *testing.T) {
 	_, err = vault.bed.DestroyCluster(t.Context(), target)
 	require.NoError(t, err)
 
+	vault.before = leak.Everything(vault.bed)
 	e, out := vault.drillOf(t, "newer", "--az-map", intoVault)
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
 	require.True(t, out.Passed)

@@ -27,10 +27,11 @@ func TestStoreRestartsInEachSubPhase_IsAskedAgain(t *testing.T) { //nolint:tpara
 			name := p.next()
 			var restarting sync.WaitGroup
 			p.fault(t, fault.Rule{Point: point, Position: fault.Slow, Do: func() {
-				pods := p.cluster(name).Pods()
+				pods := p.cluster(name).Pods() // there may be one so far: stores are asked as they come up
+				pod := pods[len(pods)-1]
 				restarting.Go(func() {
-					if err := p.Bed().RestartStore(within(t), name, pods[1]); err != nil {
-						t.Errorf("restart %s: %v", pods[1], err)
+					if err := p.Bed().RestartStore(within(t), name, pod); err != nil {
+						t.Errorf("restart %s: %v", pod, err)
 					}
 				})
 			}})
