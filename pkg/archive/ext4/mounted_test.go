@@ -1,6 +1,7 @@
 package ext4_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -200,8 +201,12 @@ func requireNothingLost(t *testing.T, c cut) {
 	require.Empty(t, m.Reason())
 	require.Greater(t, m.Count(), int64(100<<20/ext4.BlockSize/10), "the writers leave room")
 	replayed := mask(t, c.image, nil)
-	_ = command(t, "e2fsck", "-y", "-E", "journal_only", replayed).Run() // ends with 1: it changed something
-	require.Equal(t, freeBlocks(t, replayed), free)
+	reported, _ := command(t, "e2fsck", "-y", "-E", "journal_only", replayed).Output() // ends with 1: it changed something
+	if want := freeBlocks(t, replayed); bytes.Contains(reported, []byte("orphaned inode")) {
+		require.Subset(t, want, free, "besides, e2fsck frees files that were deleted while they were open")
+	} else {
+		require.Equal(t, want, free)
+	}
 
 	masked := mask(t, c.image, free)
 	want, wanted := mount(t, c.image, "loop")
