@@ -18,6 +18,7 @@ import (
 	"filippo.io/age"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tisnap/tisnap/pkg/archive/prune"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/journal"
@@ -143,6 +144,9 @@ func (f *fleet) play(ctx context.Context) error {
 	if f.repo, err = repository.Open(ctx, store, f.identity); err != nil {
 		return err
 	}
+	if err := f.waste(ctx); err != nil {
+		return err
+	}
 	all, ctx := errgroup.WithContext(ctx)
 	for i := range fleetWriters {
 		all.Go(func() error { return f.write(ctx, i) })
@@ -200,6 +204,20 @@ func (f *fleet) write(ctx context.Context, writer int) error {
 	return nil
 }
 
+// waste makes packs that are mostly unused, while nothing else uses the repository.
+func (f *fleet) waste(ctx context.Context) error {
+	for i := range 6 {
+		id := fmt.Sprintf("shared-%d", i)
+		if err := sharePack(ctx, f.repo, id, id+"-few", id+"-other"); err != nil {
+			return err
+		}
+		if err := prune.Forget(ctx, f.repo, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // prune prunes once; before that, sometimes all leases look dead.
 func (f *fleet) prune(ctx context.Context) error {
 	if f.random(2) == 0 {
@@ -207,7 +225,7 @@ func (f *fleet) prune(ctx context.Context) error {
 			return err
 		}
 	}
-	unused := []string{"0%", "10%", "30%"}[f.random(3)]
+	unused := []string{"0%", "1%", "10%"}[f.random(3)]
 	_, err := f.run(ctx, []int{0, exitConflict}, "prune", "--yes", "--min-age", "0s", "--break-leases-after", "2h", "--max-unused", unused)
 	return err
 }

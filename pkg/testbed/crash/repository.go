@@ -38,16 +38,8 @@ func (s *scene) makeArchives(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	all, err := randomPack(ctx, r, 12)
-	if err != nil {
+	if err := sharePack(ctx, r, "all", "few", "other"); err != nil {
 		return err
-	}
-	few := make(format.Segment, len(all))
-	few[3], few[7] = all[3], all[7]
-	for i, s := range []format.Segment{all, few, few} {
-		if err := commitArchive(ctx, r, []string{"all", "few", "other"}[i], i+1, s); err != nil {
-			return err
-		}
 	}
 	if s.run != ArchivePrune {
 		return nil
@@ -56,6 +48,23 @@ func (s *scene) makeArchives(ctx context.Context) error {
 		return err
 	}
 	return prune.Forget(ctx, r, "all")
+}
+
+// sharePack makes archives of one pack: the first has all of its blocks, and the others the same two.
+func sharePack(ctx context.Context, r *repository.Repository, ids ...string) error {
+	all, err := randomPack(ctx, r, 12)
+	if err != nil {
+		return err
+	}
+	few := make(format.Segment, len(all))
+	few[3], few[7] = all[3], all[7]
+	for i, id := range ids {
+		if err := commitArchive(ctx, r, id, i+1, all); err != nil {
+			return err
+		}
+		all = few
+	}
+	return nil
 }
 
 // randomPack stores a pack of so many blocks.
