@@ -81,7 +81,7 @@ func Forget(ctx context.Context, r *repository.Repository, id string) error {
 	if err != nil {
 		return err
 	}
-	for {
+	for try := 1; ; try++ {
 		object, version, err := r.Objects().Get(ctx, path)
 		if err != nil {
 			return failure.Annotate(err, "forget archive", id)
@@ -90,7 +90,7 @@ func Forget(ctx context.Context, r *repository.Repository, id string) error {
 			return nil
 		}
 		_, err = r.Objects().Replace(ctx, path, []byte(format.Tombstone), version)
-		if !failure.Is(err, failure.Conflict) { // otherwise a prune has rewritten it, or another process forgotten
+		if try == swaps || !failure.Is(err, failure.Conflict) { // a prune has rewritten it, or another one forgotten
 			return failure.Annotate(err, "forget archive", id)
 		}
 	}

@@ -53,7 +53,7 @@ func (m *marker) mark(ctx context.Context) error {
 		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(versions)) {
-		if m.archives[id] == versions[id] {
+		if read, is := m.archives[id]; is && read == versions[id] { // a storage may list no versions
 			continue
 		}
 		version, err := m.archive(ctx, id)

@@ -19,7 +19,7 @@ const (
 	maxGarbage = 500_000
 	// deletes are how many objects are deleted at the same time.
 	deletes = 16
-	// swaps is how often the epoch is begun again because another prune began one.
+	// swaps is how often an epoch is begun, and an archive forgotten, while others are faster.
 	swaps = 10
 	// breakRewriterAfter is Options.BreakAfter of another prune's lease.
 	breakRewriterAfter = 2 * time.Hour

@@ -28,6 +28,7 @@ type hooked struct {
 	*objstoretest.Memory
 	before, after func(key string)
 	refuse        string // objects that begin so cannot be created; "" is none
+	unversioned   bool   // lists have no versions
 }
 
 func (h *hooked) Create(ctx context.Context, key string, body []byte) (objstore.Version, error) {
@@ -59,7 +60,13 @@ func (h *hooked) List(ctx context.Context, prefix string) ([]objstore.Object, er
 	if h.before != nil {
 		h.before(prefix)
 	}
-	return h.Memory.List(ctx, prefix)
+	objects, err := h.Memory.List(ctx, prefix)
+	if h.unversioned {
+		for i := range objects {
+			objects[i].Version = ""
+		}
+	}
+	return objects, err
 }
 
 // once calls do before the n-th read of what begins with prefix.
@@ -89,6 +96,19 @@ func newLab(t *testing.T) *lab {
 	l.repo, _, err = archivetest.New(t.Context(), l, 2<<20)
 	require.NoError(t, err)
 	return l
+}
+
+// A storage that lists no versions has archives nevertheless: what they refer to stays.
+func TestRun_ListsHaveNoVersions_KeepsWhatIsInUse(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	kept, old := l.put(t, "kept", 1), l.put(t, "old", 2)
+	l.forget(t, "old")
+	l.unversioned = true
+	_, err := prune.Run(t.Context(), l.repo, now())
+	require.NoError(t, err)
+	require.True(t, l.has(t, kept))
+	require.False(t, l.has(t, old))
 }
 
 // put commits an archive of one block in a pack of its own.

@@ -66,6 +66,9 @@ func (r *Repository) Recommit(
 	return version, failure.Annotate(err, "commit archive", id)
 }
 
+// swaps is how often an archive is sealed again because others replaced it meanwhile.
+const swaps = 10
+
 // SealAgain gives each archive that there is another version, with the same content.
 func (r *Repository) SealAgain(ctx context.Context) error {
 	ids, err := r.Archives(ctx)
@@ -73,12 +76,12 @@ func (r *Repository) SealAgain(ctx context.Context) error {
 		return err
 	}
 	for _, id := range ids {
-		for {
+		for try := 1; ; try++ {
 			a, version, err := r.ArchiveVersion(ctx, id)
 			if err == nil {
 				_, err = r.Recommit(ctx, id, a, version)
 			}
-			if failure.Is(err, failure.Conflict) {
+			if failure.Is(err, failure.Conflict) && try < swaps {
 				continue // who replaced it may do so again
 			}
 			if err != nil && !(failure.Is(err, failure.NotFound) && failure.HintOf(err) == "") {

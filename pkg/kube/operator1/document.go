@@ -39,7 +39,7 @@ type TidbCluster struct {
 	// of its own. It is nil for every cluster read from an API server.
 	Elsewhere map[cluster.StoreID]bool
 	TiDBReady int // healthy TiDB members, from the status
-	// SQL is the host of TiDB's service; "" without TiDB.
+	// SQL is the host of TiDB's service; "" if a cluster of TiDB Operator 2.x has none.
 	SQL    string
 	Object json.RawMessage // unchanged, including unknown fields
 	// Objects are those of a cluster of TiDB Operator 2.x, which has no Object, as a manifest keeps them.

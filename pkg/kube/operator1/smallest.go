@@ -9,10 +9,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 )
 
-// smallestPatch returns the patch that turns a cluster into the smallest one that opens its data: one PD
-// and one TiDB, whose background work rests, and neither TiFlash nor anything that sends data elsewhere. What it would
-// need of the source's namespace is left out: TLS, service accounts, and settings that make its services reachable
-// from outside.
+// smallestPatch returns the patch that turns a cluster into the smallest one that opens its data: one PD and one TiDB,
+// whose background work rests, and neither TiFlash nor anything that sends data elsewhere. What it would need of the
+// source's namespace is left out: TLS, service accounts, and settings that make its services reachable from outside.
 func smallestPatch(source json.RawMessage) (json.RawMessage, error) {
 	const op = "make smallest cluster"
 	var content map[string]any
