@@ -79,6 +79,8 @@ identity, which unlocks the repository.`,
 				n.Name = "tisnap-archive"
 			}
 			return n.Archives()
+		case f.repo != "":
+			return nil, failure.New(failure.Usage, "", "", "--repo goes with --archive")
 		case !f.drill:
 			return n.Objects()
 		case len(n.Keep) > 0:

@@ -68,7 +68,8 @@ func TestGenerate_NamespaceOfThePods(t *testing.T) {
 		"generate rbac": "NAMESPACE is missing", "generate iam --trust=pod-identity": "--namespace is missing",
 		"generate iam --trust=pod-identity -n ops --kms-key=arn:aws:kms:eu-west-1:444455556666:key/0f": "mutually exclusive",
 		"generate iam --archive-key=alias/prod":                                                        "--archive-key",
-		"generate cronjob db/a --image=b --keep-daily=0":                                               "no rule chooses what to keep", "generate bucket -o json": "want table",
+		"generate cronjob db/a --image=b --archive":                                                    "--repo is missing", "generate cronjob db/a --image=b --repo=s3://b1/c": "--repo goes with --archive",
+		"generate cronjob db/a --image=b --keep-daily=0": "no rule chooses what to keep", "generate bucket -o json": "want table",
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
