@@ -237,7 +237,7 @@ func (d *drillWork) backupOf(
 	if err != nil {
 		return "", "", err
 	}
-	id, err := d.pick(ctx, name, f.pick)
+	id, err := d.pick(ctx, name, f.pick, f.checks.Seed)
 	if err == nil {
 		d.app.note(fmt.Sprintf("--pick %s is backup %s of %s", f.pick, oneLine(id), name))
 	}

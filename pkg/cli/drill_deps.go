@@ -192,8 +192,10 @@ func (d *drillWork) open(ctx context.Context, target cluster.Name) (drill.Databa
 	})
 }
 
-// pick chooses one of a cluster's sealed backups.
-func (d *drillWork) pick(ctx context.Context, name cluster.Name, how string) (cluster.BackupID, error) {
+// pick chooses one of a cluster's sealed backups; a random one is that of the seed.
+func (d *drillWork) pick(
+	ctx context.Context, name cluster.Name, how string, seed uint64,
+) (cluster.BackupID, error) {
 	entries, err := catalog.Catalog{Store: d.Store}.List(ctx)
 	if err != nil {
 		return "", err
@@ -208,7 +210,7 @@ func (d *drillWork) pick(ctx context.Context, name cluster.Name, how string) (cl
 	slices.SortFunc(entries, func(a, b catalog.Entry) int { return int(a.BackupTS.Time().Sub(b.BackupTS.Time())) })
 	switch how {
 	case pickRandom:
-		return entries[rand.IntN(len(entries))].ID, nil
+		return entries[rand.New(rand.NewPCG(seed, 0)).IntN(len(entries))].ID, nil
 	case pickLatest:
 		return entries[len(entries)-1].ID, nil
 	}
@@ -231,14 +233,14 @@ func (d *drillWork) pick(ctx context.Context, name cluster.Name, how string) (cl
 func (d *drillWork) cleanDead(ctx context.Context) {
 	dead, err := deadDrills(ctx, d.Store)
 	if err != nil {
-		d.log.Warn("cannot find out what earlier drills left", zap.Error(err))
+		d.app.warn(failure.Annotate(err, "find what earlier drills left", d.Store.URL()))
 	}
 	for _, r := range dead {
 		if r.ID == d.opts.Run {
 			continue
 		}
 		if _, err := d.clean(ctx, &r); err != nil && ctx.Err() == nil {
-			d.log.Warn("what an earlier drill left is still there", zap.String("run", string(r.ID)), zap.Error(err))
+			d.app.warn(failure.Annotate(err, "remove what an earlier drill left", "run "+string(r.ID)))
 		}
 	}
 }

@@ -293,17 +293,22 @@ func TestDelete_ResolveRuns_IsRefused(t *testing.T) {
 }
 
 // A backup is not deleted while an archive reads it, whose lock is beside its cluster's.
-func TestDelete_ArchiveRuns_IsRefused(t *testing.T) {
+func TestDelete_ArchiveOrDrillRuns_IsRefused(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	p.seal(t)
-	about := journal.About{Operation: journal.Archive, Cluster: prod, Backup: "b"}
-	p.died(t, "a", about)
-	p.lockOf(t, about.Lock(), "a")
-	_, err := Delete(t.Context(), p.deps, DeleteOptions{Backup: "b", Last: true, Rate: fast})
-	require.Equal(t, failure.Conflict, failure.KindOf(err))
-	require.ErrorContains(t, err, "run a (archive) uses it")
-	require.Len(t, p.ec2.ids(), 2)
+	for _, of := range []journal.Operation{journal.Archive, journal.Drill} {
+		t.Run(string(of), func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.seal(t)
+			about := journal.About{Operation: of, Cluster: prod, Backup: "b"}
+			p.died(t, "a", about)
+			p.lockOf(t, about.Lock(), "a")
+			_, err := Delete(t.Context(), p.deps, DeleteOptions{Backup: "b", Last: true, Rate: fast})
+			require.Equal(t, failure.Conflict, failure.KindOf(err))
+			require.ErrorContains(t, err, "run a ("+string(of)+") uses it")
+			require.Len(t, p.ec2.ids(), 2)
+		})
+	}
 }
 
 // A run that copies the backup has its journal in another storage, and only a lease here, which ends.

@@ -51,7 +51,7 @@ func gcGuards() []Mutant {
 			"TestDelete_ResolveRuns_IsRefused"),
 		in("pkg/gc/world.go", "a backup that an archive reads is deleted", oneRun,
 			"	lock := w.locks[r.Lock()]", "	lock := w.locks[r.Cluster]",
-			"TestDelete_ArchiveRuns_IsRefused"),
+			"TestDelete_ArchiveOrDrillRuns_IsRefused"),
 		in("pkg/gc/sweep.go", "the lock is not read again before anything is deleted", oneRun,
 			"	case lock.Owner.Run == id && lock.Held(time.Now()):", "	case lock.Owner.Run == id && lock.Held(time.Now()) && false:",
 			"TestSweep_RunLivesAfterAll_NothingOfItIsDeleted"),

@@ -40,7 +40,7 @@ func killPoints(operator int) []killPoint {
 			{"ec2.DeleteVolume", 1, 0}, {"kube.delete.namespaces", 1, 0},
 		}
 	}
-	if os.Getenv("TISNAP_TEST_EVERY_KILL") != "" {
+	if everyKill() {
 		return all
 	}
 	var some []killPoint
@@ -49,6 +49,9 @@ func killPoints(operator int) []killPoint {
 	}
 	return some
 }
+
+// everyKill reports whether all kill points are tried, and each with everything that removes what a drill left.
+func everyKill() bool { return os.Getenv("TISNAP_TEST_EVERY_KILL") != "" }
 
 // A drill that is killed at any of its steps leaves what `drill clean` and `gc --cluster` remove: all of it.
 func TestDrill_Killed_CleanLeavesNothing(t *testing.T) {
@@ -65,22 +68,32 @@ func drillsKilled(t *testing.T, operator int) {
 	t.Helper()
 	removers := [][]string{{"drill", "clean", "--yes"}, {"gc", "--cluster", "--older-than", "0s", "--yes"}}
 	for i, at := range killPoints(operator) {
-		t.Run(fmt.Sprint(at.call, " ", at.nth), func(t *testing.T) {
-			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
-			defer cancel()
-			path, err := shipped.Program()
-			require.NoError(t, err)
-			w, err := newWorld(ctx, t.TempDir(), &Program{Path: path}, operator)
-			require.NoError(t, err)
-			defer w.bed.Close()
-			args, err := ofDrill(ctx, w)
-			require.NoError(t, err, "%s", &w.out)
-			before := leak.Everything(w.bed)
-			require.NoError(t, w.killDrill(ctx, args, at.call, at.nth), "%s", &w.out)
-			require.Len(t, w.bed.Objects.List("pods", outside), at.probes)
-			require.NoError(t, w.succeeds(ctx, removers[i%2]...), "%s", &w.out)
-			require.NoError(t, leak.AwaitNoMore(ctx, w.bed, before, 10*time.Second), "%s", &w.out)
-		})
+		for j, by := range removers {
+			if !everyKill() && j != i%2 {
+				continue
+			}
+			t.Run(fmt.Sprint(at.call, " ", at.nth, " ", by[0]), func(t *testing.T) {
+				t.Parallel()
+				killedThenRemoved(t, operator, at, by)
+			})
+		}
 	}
+}
+
+func killedThenRemoved(t *testing.T, operator int, at killPoint, by []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+	defer cancel()
+	path, err := shipped.Program()
+	require.NoError(t, err)
+	w, err := newWorld(ctx, t.TempDir(), &Program{Path: path}, operator)
+	require.NoError(t, err)
+	defer w.bed.Close()
+	args, err := ofDrill(ctx, w)
+	require.NoError(t, err, "%s", &w.out)
+	before := leak.Everything(w.bed)
+	require.NoError(t, w.killDrill(ctx, args, at.call, at.nth), "%s", &w.out)
+	require.Len(t, w.bed.Objects.List("pods", outside), at.probes)
+	require.NoError(t, w.succeeds(ctx, by...), "%s", &w.out)
+	require.NoError(t, leak.AwaitNoMore(ctx, w.bed, before, 10*time.Second), "%s", &w.out)
 }
