@@ -152,6 +152,38 @@ func (d *describeDoc) readReports(ctx context.Context, store objstore.Store, mad
 }
 
 func (d *describeDoc) table(w io.Writer, v view) error {
+	if err := d.facts(w, v); err != nil {
+		return err
+	}
+	t := newTable("STORE", "ROLE", "SNAPSHOT", "VOLUME", "ZONE", "TYPE", "GIB")
+	t.drop = []string{"VOLUME", "ZONE", "ROLE"}
+	for _, s := range d.Snapshots {
+		t.row(s.Store, s.Role, s.ID, s.Volume, s.Zone, s.Type, s.SizeGiB)
+	}
+	if err := t.write(w, v); err != nil {
+		return err
+	}
+	if d.Report == nil {
+		if _, err := fmt.Fprintln(w, "\nno phase report is stored"); err != nil {
+			return err
+		}
+	}
+	for _, r := range slices.Concat([]*report.Report{d.Report}, d.Archives, d.Restores) {
+		if r == nil {
+			continue
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+		if err := r.Table(w, report.TableOptions{Details: d.details}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// facts prints what is of the whole backup.
+func (d *describeDoc) facts(w io.Writer, v view) error {
 	operator := ""
 	if d.Operator != "" {
 		operator = ", TiDB Operator " + oneLine(d.Operator)
@@ -180,32 +212,5 @@ func (d *describeDoc) table(w io.Writer, v view) error {
 	if err == nil {
 		err = d.Parts.table(w, v)
 	}
-	if err != nil {
-		return err
-	}
-	t := newTable("STORE", "ROLE", "SNAPSHOT", "VOLUME", "ZONE", "TYPE", "GIB")
-	t.drop = []string{"VOLUME", "ZONE", "ROLE"}
-	for _, s := range d.Snapshots {
-		t.row(s.Store, s.Role, s.ID, s.Volume, s.Zone, s.Type, s.SizeGiB)
-	}
-	if err := t.write(w, v); err != nil {
-		return err
-	}
-	if d.Report == nil {
-		if _, err := fmt.Fprintln(w, "\nno phase report is stored"); err != nil {
-			return err
-		}
-	}
-	for _, r := range slices.Concat([]*report.Report{d.Report}, d.Archives, d.Restores) {
-		if r == nil {
-			continue
-		}
-		if _, err := fmt.Fprintln(w); err != nil {
-			return err
-		}
-		if err := r.Table(w, report.TableOptions{Details: d.details}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }

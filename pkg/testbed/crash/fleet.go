@@ -140,7 +140,9 @@ func (f *fleet) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer store.(interface{ Close() }).Close()
+	if c, ok := store.(interface{ Close() }); ok {
+		defer c.Close()
+	}
 	if f.repo, err = repository.Open(ctx, store, f.identity); err != nil {
 		return err
 	}
