@@ -52,7 +52,7 @@ func packageGuards() []Mutant {
 			"TestNames_ThatCannotBeOne_AreRefused"),
 		in("pkg/generate/kubernetes.go", "two accounts share a binding, which is then of the one that was applied last",
 			"what is printed is what manifests/ holds, with the user's names",
-			`strings.Replace(node.Value, "tisnap", r.Account.Name, 1)`, `node.Value`,
+			`strings.Replace(node.Value, "tisnap", r.Account.Name, 1)`, `strings.Clone(node.Value)`,
 			"TestOutputs_HaveEveryNameOfTheUserAndNoneOfTheManifests"),
 		in("pkg/tracing/span.go", "a run without a collector pays for spans", "without a recorded parent nothing is done and nothing is allocated",
 			"	if !parent.IsRecording() {", "	if false {",
