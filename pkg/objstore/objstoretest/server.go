@@ -101,6 +101,13 @@ func (s *Server) CreateBucket(name string) {
 	}
 }
 
+// DropBucket removes a bucket with all that is in it.
+func (s *Server) DropBucket(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.buckets, name)
+}
+
 // MutatingCalls lists the calls that were asked to change something and not refused by a fault, as
 // "PutObject bucket/key". A write that its condition refused is among them.
 func (s *Server) MutatingCalls() []string {
