@@ -1,12 +1,18 @@
 package copyrun_test
 
 import (
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/copyplan"
 	"github.com/tisnap/tisnap/pkg/copyrun"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/phase"
 )
 
 // Keys of the target.
@@ -57,9 +63,7 @@ func TestRun_KeysOfTheCopies_PlannedAsEC2Copies(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, 1)
 			if row.encrypted {
-				key := "arn:aws:kms:" + homeAt + ":" + home + ":key/source"
-				l.from.server.ShareKey(key, away)
-				require.NoError(t, l.from.server.Encrypt(l.topology.Stores[0].Volumes[0].ID, key))
+				l.encrypt(t)
 			}
 			l.to.server.SetAlias("alias/a", keyA)
 			l.to.server.SetAlias("alias/b", keyB)
@@ -83,4 +87,69 @@ func TestRun_KeysOfTheCopies_PlannedAsEC2Copies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A key of the source that EC2 cannot use is refused with what brings it back, before the first change. KMS alone is asked
+// for it: who may not ask copies with a warning.
+func TestRun_KeyOfTheSource_CheckedBeforeTheFirstChange(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		is      func(*ebstest.Server)
+		refused bool
+		text    string
+	}{
+		"enabled":  {is: func(*ebstest.Server) {}},
+		"disabled": {func(s *ebstest.Server) { s.SetKey(sourceKey, ebs.Key{State: ebs.KeyDisabled}) }, true, "aws kms enable-key --key-id " + sourceKey},
+		"pending deletion": {
+			func(s *ebstest.Server) { s.SetKey(sourceKey, ebs.Key{State: ebs.KeyPendingDeletion}) },
+			true, "aws kms cancel-key-deletion --key-id " + sourceKey,
+		},
+		"deleted":             {func(s *ebstest.Server) { s.DeleteKey(sourceKey) }, true, "copy another backup"},
+		"may not be asked of": {is: func(s *ebstest.Server) { s.Deny("DescribeKey") }, text: "see its state (aws kms describe-key --key-id " + sourceKey},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, 2)
+			l.encrypt(t)
+			backup := l.backup(t)
+			row.is(l.from.server)
+			heard := &heard{}
+			deps := l.deps()
+			deps.Sink = heard
+			before := l.from.store.MutatingCalls()
+			_, err := copyrun.Run(t.Context(), deps, l.options(backup, "run-1"))
+			if !row.refused {
+				require.NoError(t, err)
+				require.Equal(t, row.text != "", heard.warned(row.text))
+				l.requireWhole(t, backup)
+				return
+			}
+			require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
+			require.Contains(t, failure.HintOf(err), row.text)
+			require.Equal(t, before, l.from.store.MutatingCalls())
+			require.Empty(t, l.to.store.MutatingCalls())
+			require.Empty(t, l.to.server.MutatingCalls())
+			l.requireUnshared(t)
+		})
+	}
+}
+
+// heard keeps the warnings.
+type heard struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+func (h *heard) Emit(e phase.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e.Type == phase.Warning {
+		h.texts = append(h.texts, e.Message)
+	}
+}
+
+func (h *heard) warned(text string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return text != "" && strings.Contains(strings.Join(h.texts, "\n"), text)
 }

@@ -138,6 +138,18 @@ func (l *lab) backup(t *testing.T) cluster.BackupID {
 	return m.ID
 }
 
+// sourceKey is one that the target's account may use.
+const sourceKey = "arn:aws:kms:" + homeAt + ":" + home + ":key/source"
+
+// encrypt encrypts all volumes by it, before the first backup.
+func (l *lab) encrypt(t *testing.T) {
+	t.Helper()
+	l.from.server.ShareKey(sourceKey, away)
+	for _, s := range l.topology.Stores {
+		require.NoError(t, l.from.server.Encrypt(s.Volumes[0].ID, sourceKey))
+	}
+}
+
 func (l *lab) deps() copyrun.Deps {
 	return copyrun.Deps{From: l.from.at(), To: l.to.at(), Source: l.from.client, Target: l.to.client}
 }

@@ -23,6 +23,7 @@ type SourceEC2 interface {
 	DescribeSnapshots(ctx context.Context, ids []cluster.SnapshotID) ([]ebs.Snapshot, error)
 	AccountID(ctx context.Context) (string, error)
 	Region() string
+	ebs.Keys
 	ebs.Sharing
 }
 

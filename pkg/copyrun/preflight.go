@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/preflight"
 )
 
 // preflight finds, without changing anything, what could end the run later, and reports what it is going to do.
@@ -31,6 +32,9 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 		if err := r.to.CheckFree(ctx, r.opts.Backup); err != nil {
 			return err
 		}
+	}
+	if err := r.checkSourceKeys(ctx, s); err != nil {
+		return err
 	}
 	if err := r.checkKey(ctx, s); err != nil {
 		return err
@@ -118,6 +122,28 @@ func (r *run) findAccounts(ctx context.Context, owner string) error {
 		return failure.Annotate(err, "find the source's account", r.Source.Region())
 	}
 	r.found.sharing = owner != r.found.account && owner == own
+	return nil
+}
+
+// checkSourceKeys refuses a backup under a key that KMS reports as unusable: EC2 would find that out late. A role that
+// may not ask KMS may still copy.
+func (r *run) checkSourceKeys(ctx context.Context, s *phase.Scope) error {
+	var ids []string
+	for _, snapshot := range r.found.source {
+		ids = append(ids, snapshot.KMSKey)
+	}
+	for _, key := range preflight.DescribeKeys(ctx, r.Source, ids) {
+		if key.Missing {
+			key.Do = "copy another backup: what this key encrypted cannot be read any more"
+		}
+		if !key.Known {
+			s.Warn("whether EC2 can read the backup's snapshots shows when they are copied: KMS key %s could not be "+
+				"checked: %s; %s", key.Name, key.State, key.Do)
+		}
+		if err := key.Refusal(); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
