@@ -39,7 +39,7 @@ func layers() [][]string {
 		{"kube/forward", "kube/cage"},
 		{"ebs", "objstore", "pd", "tikv", "kube", "tidb"},
 		{"kube/kubetest", "ebsdirect", "archive/repository", "archive/lease"},
-		{"archive/volume", "archive/archivetest"},
+		{"archive/volume", "archive/archivetest", "archive/replace"},
 		{"archive/snapshot", "archive/verify", "archive/bench", "archive/prune"},
 		{"earlyapply", "marks", "phase"},
 		{"catalog", "runlock", "journal", "storage"},

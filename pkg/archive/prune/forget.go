@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/replace"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -38,7 +39,7 @@ func Decide(ctx context.Context, r *repository.Repository, p retention.Policy) (
 	for _, id := range ids {
 		a, err := r.Archive(ctx, id)
 		switch {
-		case gone(err): // forgotten meanwhile
+		case replace.Gone(err): // forgotten meanwhile
 			continue
 		case failure.Is(err, failure.Corrupt) || failure.Is(err, failure.Usage):
 			all[id] = Decision{ID: id, Reason: "it cannot be read: forget it by its id"}

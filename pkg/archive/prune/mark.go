@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/replace"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -71,7 +72,7 @@ func (m *marker) mark(ctx context.Context) error {
 func (m *marker) archive(ctx context.Context, id string) (objstore.Version, error) {
 	for {
 		a, version, err := m.repository.ArchiveVersion(ctx, id)
-		if gone(err) {
+		if replace.Gone(err) {
 			return "", nil
 		}
 		if err == nil {
@@ -86,9 +87,6 @@ func (m *marker) archive(ctx context.Context, id string) (objstore.Version, erro
 		}
 	}
 }
-
-// gone reports whether an error is about an object that is not there, and not about the storage.
-func gone(err error) bool { return failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" }
 
 // maps marks what an archive's maps refer to.
 func (m *marker) maps(ctx context.Context, a *format.Archive) error {

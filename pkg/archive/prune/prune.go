@@ -8,6 +8,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/lease"
+	"github.com/tisnap/tisnap/pkg/archive/replace"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -250,7 +251,7 @@ func (p *pruner) eachList(
 	}
 	for _, list := range lists {
 		objects, err := list.Objects(ctx, p.repository.Objects())
-		if gone(err) {
+		if replace.Gone(err) {
 			continue // another prune has ended it
 		}
 		if err != nil {

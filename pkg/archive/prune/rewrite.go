@@ -6,17 +6,14 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/tisnap/tisnap/pkg/archive/codec"
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/lease"
+	"github.com/tisnap/tisnap/pkg/archive/replace"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
-	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
@@ -26,8 +23,6 @@ const (
 	// maxMoved bounds the blocks whose new places are known, in about 100 bytes each. One that is looked for in vain is
 	// stored twice.
 	maxMoved = 1 << 18
-	// endWithin bounds the end of a lease.
-	endWithin = 10 * time.Second
 )
 
 // Rewriting is what is done about packs that are mostly unused. In a dry run, bytes are estimates.
@@ -48,10 +43,9 @@ type Rewriting struct {
 // rewriter copies the blocks in use out of chosen packs, under one lease.
 type rewriter struct {
 	*pruner
-	// archives may be replaced, in these versions alone: see lease.Rewrite.
-	archives map[string]objstore.Version
+	*replace.Archives
 	segments []segmentOf
-	replaced map[string]bool
+	known    map[format.SegmentName]bool
 	renamed  map[format.SegmentName]format.SegmentName // since the last commit
 	moved    map[placeInPack]format.Place
 	packing  *repository.Packing
@@ -97,28 +91,17 @@ func (p *pruner) rewrite(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	p.report.Rewriting.Packs, p.report.Rewriting.ReadBytes = packs, 0
-	l, err := lease.Rewrite(ctx, p.repository.Objects(), p.opts.Owner)
-	if err != nil {
+	w := &rewriter{
+		pruner: p, known: map[format.SegmentName]bool{}, renamed: map[format.SegmentName]format.SegmentName{},
+		moved: map[placeInPack]format.Place{},
+	}
+	err = replace.Run(ctx, p.repository, p.opts.Owner, w.read, w.run)
+	p.report.Rewriting.WrittenBytes = w.written.Load()
+	if w.Archives == nil {
 		return false, err
 	}
-	kept, stop := l.Keep(ctx, lease.RenewEvery)
-	defer func() {
-		stop()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
-		defer cancel()
-		if released := l.Release(ctx); failure.Is(released, failure.Conflict) {
-			err = released // why whatever failed did
-		} else {
-			err = errors.Join(err, released)
-		}
-	}()
-	w := &rewriter{
-		pruner: p, archives: map[string]objstore.Version{}, replaced: map[string]bool{},
-		renamed: map[format.SegmentName]format.SegmentName{}, moved: map[placeInPack]format.Place{},
-	}
-	err = w.run(kept, l)
-	p.report.Rewriting.WrittenBytes, p.report.Rewriting.Archives = w.written.Load(), len(w.replaced)
-	return len(w.replaced) > 0, err
+	p.report.Rewriting.Archives, p.report.Rewriting.Left = len(w.Replaced), w.Left
+	return len(w.Replaced) > 0, err
 }
 
 // mayNot is why packs must not be rewritten; "" if they may.
@@ -129,19 +112,17 @@ func (p *pruner) mayNot(ctx context.Context) (string, error) {
 	all, err := lease.All(ctx, p.repository.Objects())
 	for i := range all {
 		if all[i].Rewriter { // both would copy the same
-			return fmt.Sprintf("another prune does it: %s of %s", all[i].Key, all[i].Owner), nil
+			return fmt.Sprintf("another command does it: %s of %s", all[i].Key, all[i].Owner), nil
 		}
 	}
 	return "", err
 }
 
-func (w *rewriter) run(ctx context.Context, l *lease.Lease) error {
-	if err := w.read(ctx); err != nil {
-		return err
-	}
-	if err := l.Renew(ctx); err != nil {
-		return err
-	}
+func (w *rewriter) run(ctx context.Context, archives *replace.Archives) error {
+	w.Archives = archives
+	slices.SortStableFunc(w.segments, func(a, b segmentOf) int {
+		return cmp.Or(cmp.Compare(a.store, b.store), cmp.Compare(a.role, b.role), cmp.Compare(a.number, b.number))
+	})
 	for i, s := range w.segments {
 		if i == 0 || s.volumeOf != w.segments[i-1].volumeOf {
 			if err := w.flush(); err != nil {
@@ -167,36 +148,21 @@ func (w *rewriter) run(ctx context.Context, l *lease.Lease) error {
 	return w.commit(ctx)
 }
 
-// read lists the segments of all archives, as they are now.
-func (w *rewriter) read(ctx context.Context) error {
-	ids, err := w.repository.Archives(ctx)
+// read lists an archive's segments.
+func (w *rewriter) read(_ string, a *format.Archive, err error) error {
 	if err != nil {
 		return err
 	}
-	known := map[format.SegmentName]bool{}
-	for _, id := range ids {
-		a, version, err := w.repository.ArchiveVersion(ctx, id)
-		if gone(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		w.archives[id] = version
-		for _, s := range a.Stores {
-			for _, v := range s.Volumes {
-				for i, name := range v.Segments {
-					if !known[name] {
-						known[name] = true
-						w.segments = append(w.segments, segmentOf{volumeOf{s.ID, v.Role}, i, name})
-					}
+	for _, s := range a.Stores {
+		for _, v := range s.Volumes {
+			for i, name := range v.Segments {
+				if !w.known[name] {
+					w.known[name] = true
+					w.segments = append(w.segments, segmentOf{volumeOf{s.ID, v.Role}, i, name})
 				}
 			}
 		}
 	}
-	slices.SortStableFunc(w.segments, func(a, b segmentOf) int {
-		return cmp.Or(cmp.Compare(a.store, b.store), cmp.Compare(a.role, b.role), cmp.Compare(a.number, b.number))
-	})
 	return nil
 }
 
@@ -272,41 +238,16 @@ func (w *rewriter) commit(ctx context.Context) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	for _, id := range slices.Sorted(maps.Keys(w.archives)) {
-		a, version, err := w.repository.ArchiveVersion(ctx, id)
-		if err != nil && !gone(err) {
-			return err
-		}
-		if version != w.archives[id] { // another one, or none
-			w.leave(id)
-			continue
-		}
-		if !w.rename(a) {
-			continue
-		}
-		version, err = w.repository.Recommit(ctx, id, a, version)
-		switch {
-		case failure.Is(err, failure.Conflict):
-			w.leave(id)
-		case err != nil:
-			return err
-		default:
-			w.archives[id], w.replaced[id] = version, true
-		}
+	if err := w.Commit(ctx, w.rename); err != nil {
+		return err
 	}
 	w.before = w.written.Load()
 	clear(w.renamed)
 	return nil
 }
 
-// leave gives an archive up: whoever replaced it may have broken the lease.
-func (w *rewriter) leave(id string) {
-	delete(w.archives, id)
-	w.report.Rewriting.Left++
-}
-
 // rename puts the new segments in place of the old ones.
-func (w *rewriter) rename(a *format.Archive) (changed bool) {
+func (w *rewriter) rename(_ string, a *format.Archive) (changed bool) {
 	for _, s := range a.Stores {
 		for _, v := range s.Volumes {
 			for i, name := range v.Segments {
