@@ -2,6 +2,7 @@ package archivebench
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -20,16 +21,31 @@ const (
 
 // A Data is content for a volume.
 type Data struct {
-	Name  string
-	Write func(w io.Writer, bytes int64) error
+	Name string
+	Make func(ctx context.Context, image string) error
 }
 
-// AllData are the kinds of content, each the same at every call.
-func AllData() []Data {
+// The names that have more figures than the others.
+const (
+	dataRandom = "random"
+	dataFiles  = "files"
+	dataFile   = "one file"
+)
+
+// AllData are the kinds of content for volumes of so many bytes, and for the file systems of many files and of one.
+func AllData(bytes int64, files int) []Data {
+	written := func(write func(io.Writer, int64) error) func(context.Context, string) error {
+		return func(_ context.Context, image string) error {
+			return file(image, func(w io.Writer) error { return write(w, bytes) })
+		}
+	}
 	return []Data{
-		{"tikv", writeTiKV},
-		{"duplicates", writeDuplicates},
-		{"random", func(w io.Writer, n int64) error { return copyRandom(w, newRandom(3), n) }},
+		{"tikv", written(writeTiKV)},
+		{"duplicates", written(writeDuplicates)},
+		{"fio", func(ctx context.Context, image string) error { return writeFio(ctx, image, bytes) }},
+		{dataRandom, written(func(w io.Writer, n int64) error { return copyRandom(w, newRandom(3), n) })},
+		{dataFiles, func(ctx context.Context, image string) error { return makeFiles(ctx, image, files, 1) }},
+		{dataFile, func(ctx context.Context, image string) error { return makeFiles(ctx, image, 1, files) }},
 	}
 }
 
@@ -87,7 +103,15 @@ func rows(random *rand.Rand, bytes int) []byte {
 	return out[:bytes]
 }
 
-// writeDuplicates writes what fio does by dedupe_percentage=40 and buffer_compress_percentage=60: of blocks of 512 KiB,
+// writeFio lets fio write its blocks of 4 KiB, of which 40 % are repeated, and 60 % compressible. No chunk of a program
+// in this comparison is so small: what repeats, only the codecs find.
+func writeFio(ctx context.Context, image string, bytes int64) error {
+	return command(ctx, "fio", "--name=data", "--filename="+image, fmt.Sprint("--size=", bytes), "--rw=write", "--bs=4k",
+		"--ioengine=psync", "--fallocate=none", "--dedupe_percentage=40", "--buffer_compress_percentage=60",
+		"--refill_buffers", "--randseed=1", "--output="+image+".log")
+}
+
+// writeDuplicates writes what fio does by dedupe_percentage=40 and buffer_compress_percentage=60 and blocks of 512 KiB:
 // two of five are one that was written before, and of each 4 KiB of the rest 60 % are zeros.
 func writeDuplicates(w io.Writer, bytes int64) error {
 	source := newRandom(2)

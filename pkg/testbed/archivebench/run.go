@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/tisnap/tisnap/pkg/archive/bench"
 	"github.com/tisnap/tisnap/pkg/archive/codec"
@@ -17,7 +18,9 @@ import (
 type Config struct {
 	Program  string // that has the command archive-image
 	Dir      string // to work in; "" is the system's folder for temporary files
+	Only     string // the name of one Data; "" is all of them
 	Bytes    int64  // of each volume
+	Files    int    // in a volume of many files
 	Rounds   int
 	Level    codec.Level
 	Progress func(string)
@@ -35,7 +38,7 @@ const maxMemory = 256
 // Run measures, and returns the figures. All that it wrote is removed, whether it ends well or not.
 func Run(ctx context.Context, c Config) ([]Figure, error) {
 	tools := []Tool{Tisnap(c.Program, string(c.Level))}
-	for _, peer := range []func(context.Context) (Tool, error){Restic, Borg} {
+	for _, peer := range []func(context.Context) (Tool, error){Restic, Borg, Rclone, Zstd} {
 		t, err := peer(ctx)
 		if err != nil {
 			return nil, err
@@ -48,28 +51,71 @@ func Run(ctx context.Context, c Config) ([]Figure, error) {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // the folder is a temporary one
 	var out []Figure
-	for _, d := range AllData() {
-		image := filepath.Join(dir, d.Name+".img")
-		if err := file(image, func(w io.Writer) error { return d.Write(w, c.Bytes) }); err != nil {
-			return nil, err
+	for _, d := range AllData(c.Bytes, c.Files) {
+		if c.Only != "" && c.Only != d.Name {
+			continue
+		}
+		image := filepath.Join(dir, strings.ReplaceAll(d.Name, " ", "-")+".img")
+		if err := d.Make(ctx, image); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
 		found, err := c.measure(ctx, dir, d.Name, image, tools)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
 		out = append(out, found...)
-		if d.Name == "random" { // comparing with a base, nothing is compressed
-			found, err := c.increment(ctx, dir, image)
-			if err != nil {
-				return nil, fmt.Errorf("increment: %w", err)
-			}
-			out = append(out, found...)
+		switch d.Name {
+		case dataRandom: // comparing with a base, nothing is compressed
+			found, err = c.increment(ctx, dir, image)
+		case dataFiles:
+			found, err = c.asFiles(ctx, dir, image, tools[1:3])
+		default:
+			found = nil
 		}
+		if err != nil {
+			return nil, fmt.Errorf("%s, once more: %w", d.Name, err)
+		}
+		out = append(out, found...)
 		if err := os.Remove(image); err != nil {
 			return nil, err
 		}
 	}
-	return out, nil
+	return append(out, againstOneFile(out)...), nil
+}
+
+// asFiles lets peers back up the files of a mounted image, which is how they are mostly used, once.
+func (c Config) asFiles(ctx context.Context, dir, image string, peers []Tool) (out []Figure, err error) {
+	err = mounted(ctx, image, "loop,ro,noload", func(top string) error {
+		for _, peer := range peers {
+			t, err := peer.Try(ctx, dir, top)
+			if err != nil {
+				return err
+			}
+			name := dataFiles + ", mounted, " + peer.Name + ": "
+			out = append(out,
+				Figure{Name: name + "backup", Value: t.Backup.seconds, Unit: "CPU s", How: peer.Version},
+				Figure{Name: name + "memory of a backup", Value: float64(t.Backup.memory) / (1 << 20), Unit: "MiB"},
+				Figure{Name: name + "restore", Value: t.Restore.seconds, Unit: "CPU s", How: peer.Version},
+				Figure{Name: name + "memory of a restore", Value: float64(t.Restore.memory) / (1 << 20), Unit: "MiB"})
+		}
+		return nil
+	})
+	return out, err
+}
+
+// againstOneFile are how much memory many files take, compared with one.
+func againstOneFile(all []Figure) (out []Figure) {
+	value := map[string]float64{}
+	for _, f := range all {
+		value[f.Name] = f.Value
+	}
+	for _, what := range []string{": memory of a backup, tisnap", ": memory of a restore, tisnap"} {
+		if one := value[dataFile+what]; one > 0 && value[dataFiles+what] > 0 {
+			out = append(out, Figure{Name: dataFiles + what + ", times that of one file", Value: value[dataFiles+what] / one,
+				AtLeast: 0.95, AtMost: 1.05})
+		}
+	}
+	return out
 }
 
 // measure lets the tools take turns, and compares their medians.
@@ -86,12 +132,16 @@ func (c Config) measure(ctx context.Context, dir, data, image string, tools []To
 				data, round+1, tools[n].Name, t.Backup.seconds, t.Backup.wall, t.Restore.seconds, t.Restore.wall, t.Stored>>20))
 		}
 	}
-	floor, err := c.floor(ctx, image)
+	info, err := os.Stat(image)
+	if err != nil {
+		return nil, err
+	}
+	floor, err := c.floor(ctx, image, info.Size())
 	if err != nil {
 		return nil, err
 	}
 	var out []Figure
-	mb := float64(c.Bytes) / 1e6
+	mb := float64(info.Size()) / 1e6
 	rate := func(n int, of func(Trial) float64) float64 { return mb / median(trials[n], of) }
 	backup := func(t Trial) float64 { return t.Backup.seconds }
 	restore := func(t Trial) float64 { return t.Restore.seconds }
@@ -126,13 +176,13 @@ func (c Config) measure(ctx context.Context, dir, data, image string, tools []To
 }
 
 // floor is how many seconds one core takes to hash, compress and encrypt all of the image's blocks that are not zeros.
-func (c Config) floor(ctx context.Context, image string) (float64, error) {
+func (c Config) floor(ctx context.Context, image string, size int64) (float64, error) {
 	f, err := os.Open(image)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	sample, err := bench.Take(ctx, &volume.Image{Bytes: c.Bytes, From: f}, 256<<20)
+	sample, err := bench.Take(ctx, &volume.Image{Bytes: size, From: f}, 256<<20)
 	if err != nil {
 		return 0, err
 	}

@@ -58,6 +58,36 @@ func Borg(ctx context.Context) (Tool, error) {
 	}, err
 }
 
+// Rclone is the rclone of PATH: it encrypts, and neither compresses nor finds duplicates.
+func Rclone(ctx context.Context) (Tool, error) {
+	version, err := versionOf(ctx, "rclone", "version")
+	if err != nil {
+		return Tool{}, err
+	}
+	hidden, err := versionOf(ctx, "rclone", "obscure", password)
+	return Tool{
+		Name: "rclone", Version: version + ", crypt",
+		init:    []string{"mkdir", wordRepo},
+		backup:  []string{"rclone", "copyto", wordImage, "bench:image"},
+		restore: []string{"rclone", "copyto", "bench:image", wordOut + "/" + wordImage},
+		env: []string{
+			"RCLONE_CONFIG_BENCH_TYPE=crypt", "RCLONE_CONFIG_BENCH_REMOTE=" + wordRepo,
+			"RCLONE_CONFIG_BENCH_PASSWORD=" + hidden, "RCLONE_CONFIG=" + wordRepo + ".conf",
+		},
+	}, err
+}
+
+// Zstd is the zstd of PATH on one core, which does not encrypt: what compression alone takes and saves.
+func Zstd(ctx context.Context) (Tool, error) {
+	version, err := versionOf(ctx, "zstd", "--version")
+	return Tool{
+		Name: "zstd", Version: strings.Trim(version, "* ") + ", -1 -T1, not encrypted",
+		init:    []string{"mkdir", wordRepo},
+		backup:  []string{"zstd", "-1", "-T1", "-q", wordImage, "-o", wordRepo + "/image.zst"},
+		restore: []string{"zstd", "-d", "-q", wordRepo + "/image.zst", "-o", wordOut + "/" + wordImage},
+	}, err
+}
+
 // Tisnap is this program's own way, by the commands that the given program has for it.
 func Tisnap(program, level string) Tool {
 	return Tool{
@@ -71,7 +101,7 @@ func Tisnap(program, level string) Tool {
 func versionOf(ctx context.Context, words ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, words[0], words[1:]...).Output()
 	if err != nil {
-		return "", fmt.Errorf("%s: %w; install it: apt-get install restic borgbackup", words[0], err)
+		return "", fmt.Errorf("%s: %w; install it: hack/archive/peers.sh", words[0], err)
 	}
 	line, _, _ := strings.Cut(string(out), "\n")
 	return strings.TrimSpace(line), nil

@@ -17,39 +17,43 @@ import (
 )
 
 func benchArchiveCommand() *cobra.Command {
-	size, rounds, dir := "1GiB", 3, ""
+	size, files, rounds, dir, only := "1GiB", 1_000_000, 3, "", ""
 	cmd := &cobra.Command{
 		Use:   "bench-archive",
-		Short: "Measure archives of volumes beside restic and borg on the same bytes, as JSON",
-		Long: `Measure archives of volumes beside restic and borg, which must be installed, on the same bytes: a volume
-full of what TiKV writes, one with duplicates, one that nothing compresses, and one of which 5 % changed. Encryption
-is on in all. Figures are medians of rounds in which the programs take turns, of the processor seconds and the peak
+		Short: "Measure archives of volumes beside restic, borg, rclone and zstd on the same bytes, as JSON",
+		Long: `Measure archives of volumes beside restic, borg, rclone and zstd, which must be installed, on the same bytes: a
+volume full of what TiKV writes, one with duplicates, one that fio wrote, one that nothing compresses, one of which 5 %
+changed, and, as root, ext4 with a million small files, and with one file of the same bytes. Encryption is on in all
+but zstd. Figures are medians of rounds in which the programs take turns, of the processor seconds and the peak
 memory of each program's process; each restore is compared byte for byte before its figures count. The result goes to
 stdout as JSON and to stderr as a table, each figure beside what it must reach. The exit status is 1 if one does not.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			bytes, err := humanize.ParseBytes(size)
-			if err != nil || bytes < 1<<20 || bytes > 1<<40 || rounds < 1 {
-				return errors.New("want a --size of 1MiB to 1TiB, and at least one of --rounds")
+			if err != nil || bytes < 1<<20 || bytes > 1<<40 || rounds < 1 || files < 1 {
+				return errors.New("want a --size of 1MiB to 1TiB, and at least one of --rounds and --files")
 			}
-			return benchArchive(cmd.Context(), dir, int64(bytes), rounds, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return benchArchive(cmd.Context(), archivebench.Config{
+				Dir: dir, Only: only, Bytes: int64(bytes), Files: files, Rounds: rounds,
+			}, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVar(&size, "size", size, "of each volume")
+	cmd.Flags().IntVar(&files, "files", files, "in the volume of many files, of a KiB each")
+	cmd.Flags().StringVar(&only, "only", only, "the one kind of data to measure, such as tikv, or \"one file\" (default: all)")
 	cmd.Flags().IntVar(&rounds, "rounds", rounds, "in which each program backs up and restores each volume once")
 	cmd.Flags().StringVar(&dir, "dir", dir, "folder to work in, with room for six volumes (default: the system's temporary one)")
 	return cmd
 }
 
-func benchArchive(ctx context.Context, dir string, bytes int64, rounds int, stdout, stderr io.Writer) error {
+func benchArchive(ctx context.Context, c archivebench.Config, stdout, stderr io.Writer) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	result, err := archivebench.Run(ctx, archivebench.Config{
-		Program: program, Dir: dir, Bytes: bytes, Rounds: rounds, Level: codec.Auto,
-		Progress: func(text string) { fmt.Fprintln(stderr, text) },
-	})
+	c.Program, c.Level = program, codec.Auto
+	c.Progress = func(text string) { fmt.Fprintln(stderr, text) }
+	result, err := archivebench.Run(ctx, c)
 	if err != nil {
 		return err
 	}
