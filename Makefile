@@ -49,7 +49,11 @@ LINT      := $(GO) tool -modfile=hack/go.tools.mod golangci-lint
 # asks AWS, so that certificates for it need not be read at each start of a stand-in.
 TEST      := $(GO) test -vet=off -exec='env -u AWS_CA_BUNDLE GOGC=400 GORACE=atexit_sleep_ms=0' -shuffle=on -timeout=$(TIMEOUT) -parallel=$(PARALLEL)
 # The checks of unsafe pointers that come with the race detector take an eighth of all time; no code here has any.
-RACETEST  := $(if $(RACE),CGO_ENABLED=1 $(TEST) -race -gcflags=all=-d=checkptr=0 -parallel=$(RACING),$(TEST))
+RACEFLAGS := $(if $(RACE),-race -gcflags=all=-d=checkptr=0)
+RACETEST  := $(if $(RACE),CGO_ENABLED=1 $(TEST) $(RACEFLAGS) -parallel=$(RACING),$(TEST))
+# The packages that "make test" tests with the race detector.
+RACED      = $$($(GO) list ./... | grep -vE '/tests$$|/tests/(arch|failures|mutants|operator|transcripts)|/testbed/crash$$' | \
+	  grep -vE '/($(subst $() $(),|,$(strip $(SERIAL) $(CLUSTERS))))$$')
 
 .PHONY: help
 help: ## list the targets
@@ -87,8 +91,11 @@ clean: ## remove what was built
 test: ## run the tests of all packages in random order, with the race detector; CLUSTERS= has it on in those of whole clusters, too
 	@[ -n "$(RACE)" ] || echo "note: there is no C compiler, so the race detector is off"
 	$(TEST) -p=$(if $(strip $(CLUSTERS)),3,$(P)) ./tests/arch ./tests/mutants/... $(SERIAL:%=./%) $(CLUSTERS:%=./%)
-	$(RACETEST) -p=$(if $(strip $(CLUSTERS)),3,$(P)) $$($(GO) list ./... | grep -vE '/tests$$|/tests/(arch|failures|mutants|operator|transcripts)|/testbed/crash$$' | \
-	  grep -vE '/($(subst $() $(),|,$(strip $(SERIAL) $(CLUSTERS))))$$')
+	$(RACETEST) -p=$(if $(strip $(CLUSTERS)),3,$(P)) $(RACED)
+
+.PHONY: raced
+raced: # compile what "make test" runs with the race detector; .ci/run does while other tests wait
+	@$(if $(RACE),CGO_ENABLED=1) $(GO) list $(RACEFLAGS) -export -test -deps $(RACED) >/dev/null
 
 .PHONY: test-rounds
 test-rounds: ## run the tests of the whole program: its rounds on the testbed, its kills, and those with a replayed TiDB Operator

@@ -16,11 +16,12 @@ run() { # run LIMIT COMMAND...
   printf '<== %s: %d s\n' "${*:2}" "$((SECONDS - started))"
 }
 
-# beside COMMAND... runs it in a group of processes of its own, at the lowest priority; it is ended with the script. Its
-# failure fails nothing: the part that needs what it makes makes it again, and fails by itself.
+# beside COMMAND... runs it in a session of its own, at the lowest priority; it is ended with the script. Its failure fails
+# nothing: the part that needs what it makes makes it again, and fails by itself. Where the kernel shares processors between
+# sessions (autogroup), nice alone would give it half of them.
 group=
 beside() {
-  setsid nice -n 19 "$@" >/dev/null </dev/null &
+  setsid nice -n 19 bash -c '{ echo 19 >/proc/self/autogroup; } 2>/dev/null; exec "$@"' beside "$@" >/dev/null </dev/null &
   group=$!
 }
 
