@@ -55,6 +55,7 @@ func s3Calls() map[string][]string {
 		"s3:GetBucketObjectLockConfiguration": {"s3.GetObjectLockConfiguration"},
 		"s3:GetObjectRetention":               {"s3.GetObjectRetention"},
 		"s3:PutObjectRetention":               {"s3.PutObjectRetention"},
+		"s3:ListBucketVersions":               {"s3.ListObjectVersions"},
 		"s3:GetBucketLocation":                {"s3.GetBucketLocation"},
 		"s3:ListAllMyBuckets":                 {"s3.ListBuckets"},
 		"s3:CreateBucket":                     {"s3.CreateBucket"},

@@ -65,7 +65,7 @@ func retain(ctx context.Context, store objstore.Store, m *manifest.Manifest, o O
 		return out, nil
 	}
 	for _, key := range keys {
-		got, err := bucket.Retain(ctx, key, wanted)
+		got, err := bucket.Retain(ctx, key, "", wanted)
 		if err != nil {
 			return out, failure.New(failure.Partial, "retain object", key,
 				"the snapshots are locked, and %d of %d objects are kept: %w", len(out.Kept), len(keys), err).

@@ -65,13 +65,13 @@ func TestLock_BucketWithObjectLock_KeepsTheObjectsAsLong(t *testing.T) {
 		_, err = p.lock(t, ebs.LockCompliance, until, cool)
 		require.NoError(t, err)
 		for _, key := range keys {
-			got, err := bucket.Retention(t.Context(), key)
+			got, err := bucket.Retention(t.Context(), key, "")
 			require.NoError(t, err)
 			require.Equal(t, mode, got.Mode, key)
 			require.False(t, got.Until.Before(until), key)
 		}
 	}
-	got, err := bucket.Retention(t.Context(), keys[0])
+	got, err := bucket.Retention(t.Context(), keys[0], "")
 	require.NoError(t, err)
 	require.Equal(t, objstore.RetainGovernance, got.Mode)
 }

@@ -57,7 +57,7 @@ func TestBucket_Retain_ComplianceStays(t *testing.T) { //nolint:tparallel // the
 	_, err := s.Create(t.Context(), "a", []byte("x"))
 	require.NoError(t, err)
 	until := time.Now().Add(time.Hour).UTC()
-	_, err = b.Retain(t.Context(), "a", objstore.Retention{Mode: objstore.RetainCompliance, Until: until})
+	_, err = b.Retain(t.Context(), "a", "", objstore.Retention{Mode: objstore.RetainCompliance, Until: until})
 	require.Equal(t, failure.Usage, failure.KindOf(err), "the bucket has no Object Lock: %v", err)
 	server.LockBucket(bucket)
 	latest := until
@@ -70,7 +70,7 @@ func TestBucket_Retain_ComplianceStays(t *testing.T) { //nolint:tparallel // the
 		{objstore.RetainGovernance, objstore.RetainCompliance, 2 * time.Hour},
 	} {
 		t.Run(fmt.Sprint(row), func(t *testing.T) {
-			got, err := b.Retain(t.Context(), "a", objstore.Retention{Mode: row.mode, Until: until.Add(row.more)})
+			got, err := b.Retain(t.Context(), "a", "", objstore.Retention{Mode: row.mode, Until: until.Add(row.more)})
 			require.NoError(t, err)
 			require.Equal(t, row.want, got.Mode)
 			require.False(t, got.Until.Before(latest), "%s before %s", got.Until, latest)

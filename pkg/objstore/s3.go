@@ -29,6 +29,7 @@ type s3Store struct {
 	bucket string
 	prefix string // empty, or ends in '/'
 	put    PutOptions
+	retain func() Retention // of what is written; nil: the bucket's default
 
 	transport *http.Transport
 }
@@ -92,6 +93,10 @@ func (s *s3Store) write(
 		in.ContentType = aws.String("application/json")
 	}
 	s.put.apply(in)
+	if s.retain != nil {
+		r := s.retain()
+		in.ObjectLockMode, in.ObjectLockRetainUntilDate = types.ObjectLockMode(r.Mode), &r.Until
+	}
 	condition(in)
 	attempts := 0
 	out, err := s.client.PutObject(ctx, in, func(o *s3.Options) {
@@ -129,12 +134,16 @@ func (s *s3Store) Get(ctx context.Context, key string) ([]byte, Version, error) 
 
 // GetRange implements Store. S3 has no checksums of ranges.
 func (s *s3Store) GetRange(ctx context.Context, key string, offset int64, into []byte) error {
+	return s.readRange(ctx, key, nil, offset, into)
+}
+
+func (s *s3Store) readRange(ctx context.Context, key string, version *string, offset int64, into []byte) error {
 	length := int64(len(into))
 	if err := checkRange(key, offset, length); err != nil {
 		return err
 	}
 	body, _, err := s.read(ctx, key, &s3.GetObjectInput{
-		Range: aws.String(fmt.Sprintf("bytes=%d-%d", offset, offset+length-1)),
+		VersionId: version, Range: aws.String(fmt.Sprintf("bytes=%d-%d", offset, offset+length-1)),
 	}, into)
 	if err == nil && int64(len(body)) != length {
 		err = endsBefore(s.call("get object", "", key).target(), offset+length)

@@ -36,6 +36,7 @@ func Actions(sources []Source) []string {
 func permissionNames() map[string]string {
 	return map[string]string{
 		"ListObjectsV2":                   "ListBucket",
+		"ListObjectVersions":              "ListBucketVersions",
 		"GetBucketLifecycleConfiguration": "GetLifecycleConfiguration",
 		"GetObjectLockConfiguration":      "GetBucketObjectLockConfiguration",
 	}

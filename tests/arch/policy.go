@@ -98,6 +98,7 @@ func NotGranted() map[string]string {
 	return map[string]string{
 		"ec2:UnlockSnapshot": "a role that could unlock its own backups would not be kept from deleting them",
 		"kms:Decrypt":        byKey, "kms:Encrypt": byKey,
+		"s3:ListBucketVersions": "only a repository of archives needs it, whose bucket is granted by a policy of its own",
 	}
 }
 

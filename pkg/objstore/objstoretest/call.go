@@ -38,6 +38,9 @@ func newCall(r *http.Request) *call {
 // bucketOp names a call on a bucket; "" is one that this server does not have.
 func bucketOp(r *http.Request) string {
 	query := r.URL.Query()
+	if query.Has("versions") {
+		return map[string]string{http.MethodGet: "ListObjectVersions"}[r.Method]
+	}
 	for name, setting := range settings() {
 		if verb := map[string]string{http.MethodGet: "Get", http.MethodPut: "Put"}[r.Method]; verb != "" && query.Has(name) {
 			return verb + setting
@@ -61,10 +64,11 @@ func bucketOp(r *http.Request) string {
 
 // objectOp names a call on an object.
 func objectOp(r *http.Request) string {
-	if r.URL.Query().Has("retention") {
+	query := r.URL.Query()
+	if query.Has("retention") {
 		return map[string]string{http.MethodGet: "GetObjectRetention", http.MethodPut: "PutObjectRetention"}[r.Method]
 	}
-	if subresource(r.URL.Query()) || r.Header.Get("X-Amz-Copy-Source") != "" {
+	if subresource(query) || r.Method == http.MethodPut && query.Has("versionId") || r.Header.Get("X-Amz-Copy-Source") != "" {
 		return ""
 	}
 	return map[string]string{
@@ -74,10 +78,10 @@ func objectOp(r *http.Request) string {
 }
 
 // subresource reports whether the query asks for something beside the object itself: multipart uploads,
-// versions, tags, and what else this server does not have.
+// tags, and what else this server does not have.
 func subresource(query map[string][]string) bool {
 	for _, name := range []string{
-		"uploads", "uploadId", "partNumber", "versions", "versionId", "versioning", "tagging", "acl", "policy",
+		"uploads", "uploadId", "partNumber", "versioning", "tagging", "acl", "policy",
 		"attributes", "lifecycle", "cors", "encryption", "object-lock", "retention", "legal-hold", "notification",
 	} {
 		if _, ok := query[name]; ok {
@@ -117,11 +121,13 @@ func statusOf(code string) int {
 	switch code {
 	case "InvalidRange":
 		return http.StatusRequestedRangeNotSatisfiable
-	case "NoSuchKey", "NoSuchBucket", "NotFound", "NoSuchLifecycleConfiguration", "ObjectLockConfigurationNotFoundError",
+	case "NoSuchKey", "NoSuchVersion", "NoSuchBucket", "NotFound", "NoSuchLifecycleConfiguration", "ObjectLockConfigurationNotFoundError",
 		"NoSuchObjectLockConfiguration":
 		return http.StatusNotFound
 	case "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "RequestTimeTooSkewed", "AllAccessDisabled":
 		return http.StatusForbidden
+	case "MethodNotAllowed":
+		return http.StatusMethodNotAllowed
 	case "PreconditionFailed":
 		return http.StatusPreconditionFailed
 	case "ConditionalRequestConflict", "BucketNotEmpty", "OperationAborted":

@@ -15,6 +15,8 @@ type stored struct {
 	checksumName, checksumValue string
 	contentType                 string
 	retention                   retention // of this version
+	id                          string    // of the version; "null" in a bucket without versions
+	marker                      bool      // a delete marker
 }
 
 // maxKeyBytes is S3's limit.
@@ -39,9 +41,13 @@ func (s *Server) putObject(c *call) (func(http.ResponseWriter), *s3Error) {
 		return nil, failed
 	}
 	o := stored{object: newObject(body), checksumName: name, checksumValue: value, contentType: c.r.Header.Get("Content-Type")}
-	bucket[c.key] = o
+	if o.retention, failed = s.retentionOf(c); failed != nil {
+		return nil, failed
+	}
+	s.add(c.bucket, c.key, &o)
 	return func(w http.ResponseWriter) {
 		w.Header().Set("ETag", `"`+o.etag+`"`)
+		w.Header().Set("X-Amz-Version-Id", o.id)
 		w.Header().Set(o.checksumName, o.checksumValue)
 		w.WriteHeader(http.StatusOK)
 	}, nil
@@ -73,13 +79,9 @@ func admit(r *http.Request, bucket map[string]stored, key string) *s3Error {
 func (s *Server) getObject(c *call) (func(http.ResponseWriter), *s3Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	bucket, failed := s.bucket(c)
+	o, failed := s.version(c)
 	if failed != nil {
 		return nil, failed
-	}
-	o, ok := bucket[c.key]
-	if !ok {
-		return nil, &s3Error{code: "NoSuchKey", message: "The specified key does not exist."}
 	}
 	body := o.body
 	first := -1
@@ -107,11 +109,14 @@ func (s *Server) deleteObject(c *call) (func(http.ResponseWriter), *s3Error) {
 	if failed != nil {
 		return nil, failed
 	}
+	if c.r.URL.Query().Has("versionId") {
+		return s.deleteVersion(c)
+	}
 	if failed := admit(c.r, bucket, c.key); failed != nil {
 		return nil, failed
 	}
 	s.mutates(c)
-	delete(bucket, c.key)
+	s.remove(c.bucket, c.key)
 	return writeStatus(http.StatusNoContent), nil
 }
 
@@ -130,8 +135,7 @@ func (s *Server) deleteObjects(c *call) (func(http.ResponseWriter), *s3Error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	bucket, failed := s.bucket(c)
-	if failed != nil {
+	if _, failed := s.bucket(c); failed != nil {
 		return nil, failed
 	}
 	var result struct {
@@ -140,7 +144,7 @@ func (s *Server) deleteObjects(c *call) (func(http.ResponseWriter), *s3Error) {
 	}
 	for _, o := range request.Objects {
 		s.mutating = append(s.mutating, "DeleteObject "+c.bucket+"/"+o.Key)
-		delete(bucket, o.Key)
+		s.remove(c.bucket, o.Key)
 		if !request.Quiet {
 			result.Deleted = append(result.Deleted, o)
 		}
@@ -167,7 +171,7 @@ func (s *Server) deleteBucket(c *call) (func(http.ResponseWriter), *s3Error) {
 		return nil, failed
 	}
 	s.mutates(c)
-	if len(bucket) > 0 {
+	if len(bucket)+len(s.behind[c.bucket]) > 0 {
 		return nil, &s3Error{code: "BucketNotEmpty", message: "The bucket you tried to delete is not empty"}
 	}
 	delete(s.buckets, c.bucket)

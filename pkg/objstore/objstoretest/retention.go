@@ -14,29 +14,60 @@ type retention struct {
 	RetainUntilDate time.Time
 }
 
-// retained finds the object of a call about its retention. The caller holds s.mu.
-func (s *Server) retained(c *call) (map[string]stored, *s3Error) {
-	bucket, failed := s.bucket(c)
-	if failed != nil {
+// retained finds the version that a call about its retention is about. The caller holds s.mu.
+func (s *Server) retained(c *call) (*stored, *s3Error) {
+	if _, failed := s.bucket(c); failed != nil {
 		return nil, failed
 	}
-	if !strings.Contains(string(s.settings[c.bucket+" GetObjectLockConfiguration"]), "Enabled") {
+	if !s.locks(c.bucket) {
 		return nil, &s3Error{code: "InvalidRequest", message: "Bucket is missing Object Lock Configuration"}
 	}
-	if _, ok := bucket[c.key]; !ok {
-		return nil, &s3Error{code: "NoSuchKey", message: "The specified key does not exist."}
+	return s.version(c)
+}
+
+func (s *Server) locks(bucket string) bool {
+	return strings.Contains(string(s.settings[bucket+" GetObjectLockConfiguration"]), "Enabled")
+}
+
+// retentionOf is that of an object that is written: the headers', or the bucket's default. The caller holds s.mu.
+func (s *Server) retentionOf(c *call) (r retention, failed *s3Error) {
+	r.Mode = c.r.Header.Get("X-Amz-Object-Lock-Mode")
+	until := c.r.Header.Get("X-Amz-Object-Lock-Retain-Until-Date")
+	now := time.Now().Add(s.skew)
+	switch {
+	case r.Mode+until == "":
+		var usual struct {
+			Mode  string `xml:"Rule>DefaultRetention>Mode"`
+			Days  int    `xml:"Rule>DefaultRetention>Days"`
+			Years int    `xml:"Rule>DefaultRetention>Years"`
+		}
+		err := xml.Unmarshal(s.settings[c.bucket+" GetObjectLockConfiguration"], &usual)
+		if err == nil && usual.Mode != "" {
+			r.Mode, r.RetainUntilDate = usual.Mode, now.AddDate(usual.Years, 0, usual.Days).UTC()
+		}
+		return r, nil
+	case !s.locks(c.bucket):
+		return r, &s3Error{code: "InvalidRequest", message: "Bucket is missing Object Lock Configuration"}
 	}
-	return bucket, nil
+	at, err := time.Parse(time.RFC3339, until)
+	if err != nil || r.Mode != "GOVERNANCE" && r.Mode != "COMPLIANCE" {
+		return r, &s3Error{code: "InvalidArgument", message: "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied"}
+	}
+	if !at.After(now) {
+		return r, &s3Error{code: "InvalidArgument", message: "The retain until date must be in the future!"}
+	}
+	r.RetainUntilDate = at
+	return r, nil
 }
 
 func (s *Server) getRetention(c *call) (func(http.ResponseWriter), *s3Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	bucket, failed := s.retained(c)
+	o, failed := s.retained(c)
 	if failed != nil {
 		return nil, failed
 	}
-	r := bucket[c.key].retention
+	r := o.retention
 	if r.Mode == "" {
 		return nil, &s3Error{
 			code: "NoSuchObjectLockConfiguration", message: "The specified object does not have a ObjectLock configuration",
@@ -58,12 +89,11 @@ func (s *Server) putRetention(c *call) (func(http.ResponseWriter), *s3Error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	bucket, failed := s.retained(c)
+	o, failed := s.retained(c)
 	if failed != nil {
 		return nil, failed
 	}
 	s.mutates(c)
-	o := bucket[c.key]
 	switch has := o.retention; {
 	case !wanted.RetainUntilDate.After(time.Now().Add(s.skew)):
 		return nil, &s3Error{code: "InvalidArgument", message: "The retain until date must be in the future!"}
@@ -71,6 +101,6 @@ func (s *Server) putRetention(c *call) (func(http.ResponseWriter), *s3Error) {
 		return nil, &s3Error{code: "AccessDenied", message: "Access Denied because object protected by object lock."}
 	}
 	o.retention = wanted
-	bucket[c.key] = o
+	s.set(c, o)
 	return writeStatus(http.StatusOK), nil
 }

@@ -29,7 +29,7 @@ type Config struct {
 
 // Server is an S3 in memory. It knows PutObject, GetObject with ranges, HeadObject, DeleteObject,
 // DeleteObjects, ListObjects of both versions, CreateBucket, HeadBucket, DeleteBucket, ListBuckets,
-// GetBucketLocation, and the settings of a bucket that tisnap reads (settings.go), in path style. Reads follow writes. Requests must be signed, but any signature will do.
+// GetBucketLocation, the settings of a bucket that tisnap reads (settings.go), versions and Object Lock, in path style. Reads follow writes. Requests must be signed, but any signature will do.
 // It is safe for concurrent use.
 type Server struct {
 	config   Config
@@ -41,8 +41,10 @@ type Server struct {
 	calls    sync.WaitGroup
 
 	mu       sync.Mutex
-	buckets  map[string]map[string]stored
-	settings map[string][]byte // by bucket and name, as they were put
+	buckets  map[string]map[string]stored   // what reads see
+	behind   map[string]map[string][]stored // older versions and delete markers, the oldest first
+	versions int                            // that were made
+	settings map[string][]byte              // by bucket and name, as they were put
 	skew     time.Duration
 	// unconditional writes objects whatever their conditions
 	unconditional bool
@@ -54,7 +56,10 @@ func New(config Config) *Server {
 	if config.Page <= 0 {
 		config.Page = 1000
 	}
-	s := &Server{config: config, buckets: map[string]map[string]stored{}, settings: map[string][]byte{}}
+	s := &Server{
+		config: config, buckets: map[string]map[string]stored{}, settings: map[string][]byte{},
+		behind: map[string]map[string][]stored{},
+	}
 	s.closing, s.end = context.WithCancel(context.Background())
 	return s
 }
@@ -97,7 +102,7 @@ func (s *Server) CreateBucket(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.buckets[name] == nil {
-		s.buckets[name] = map[string]stored{}
+		s.buckets[name], s.behind[name] = map[string]stored{}, map[string][]stored{}
 	}
 }
 
@@ -188,7 +193,7 @@ func (s *Server) do(c *call) (func(http.ResponseWriter), *s3Error) {
 	handler, ok := map[string]func(*call) (func(http.ResponseWriter), *s3Error){
 		"ListBuckets": s.listBuckets, "CreateBucket": s.createBucket, "HeadBucket": s.headBucket,
 		"DeleteBucket": s.deleteBucket, "GetBucketLocation": s.headBucket,
-		"ListObjectsV2": s.listObjects, "ListObjects": s.listObjects, "DeleteObjects": s.deleteObjects,
+		"ListObjectsV2": s.listObjects, "ListObjects": s.listObjects, "DeleteObjects": s.deleteObjects, "ListObjectVersions": s.listVersions,
 		"GetBucketVersioning": s.getSetting, "GetBucketLifecycleConfiguration": s.getSetting, "GetObjectLockConfiguration": s.getSetting,
 		"PutBucketVersioning": s.putSetting, "PutBucketLifecycleConfiguration": s.putSetting, "PutObjectLockConfiguration": s.putSetting,
 		"GetObjectRetention": s.getRetention, "PutObjectRetention": s.putRetention,

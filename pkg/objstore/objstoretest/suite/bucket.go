@@ -49,6 +49,11 @@ func RunBuckets(t *testing.T, s Buckets) {
 		"ObjectLock_Versioning_ComesWithIt":        {"object lock", true, lockedIsVersioned},
 		"Retention_OnlyLongerAndStricter":          {"object lock", true, retention},
 		"Retention_NewVersion_HasNone":             {"object lock", true, retentionOfVersions},
+		"Versions_ReplacedAndDeleted_AreRead":      {"versioning", false, versionsRead},
+		"Versions_Removed_AreGone":                 {"versioning", false, versionsRemoved},
+		"Retaining_WhatIsWritten_IsKept":           {"object lock", true, retaining},
+		"Retention_Default_WritesAndDeletesGoOn":   {"object lock", true, retainedByDefault},
+		"Extend_OnlyLongerAndStricter":             {"object lock", true, extend},
 		"Clock_IsTheServers":                       {"", false, clock},
 		"Bucket_Missing_IsNoBucketWithoutSettings": {"", false, missingBucket},
 	} {
@@ -237,14 +242,14 @@ func retention(t *testing.T, b *madeBucket) {
 	until := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	retain := func(mode string, until time.Time) objstore.Retention {
 		t.Helper()
-		got, err := of.Retain(t.Context(), "a", objstore.Retention{Mode: mode, Until: until})
+		got, err := of.Retain(t.Context(), "a", "", objstore.Retention{Mode: mode, Until: until})
 		require.NoError(t, err)
-		again, err := of.Retention(t.Context(), "a")
+		again, err := of.Retention(t.Context(), "a", "")
 		require.NoError(t, err)
 		require.Equal(t, again, got)
 		return got
 	}
-	none, err := of.Retention(t.Context(), "a")
+	none, err := of.Retention(t.Context(), "a", "")
 	require.NoError(t, err)
 	require.Zero(t, none)
 	require.True(t, until.Equal(retain(objstore.RetainGovernance, until).Until))
@@ -253,7 +258,7 @@ func retention(t *testing.T, b *madeBucket) {
 	got := retain(objstore.RetainGovernance, later)
 	require.True(t, later.Equal(got.Until))
 	require.Equal(t, objstore.RetainGovernance, got.Mode)
-	_, err = of.Retain(t.Context(), "b", objstore.Retention{Mode: objstore.RetainGovernance, Until: later})
+	_, err = of.Retain(t.Context(), "b", "", objstore.Retention{Mode: objstore.RetainGovernance, Until: later})
 	kind(t, failure.NotFound, err)
 }
 
@@ -261,11 +266,11 @@ func retention(t *testing.T, b *madeBucket) {
 func retentionOfVersions(t *testing.T, b *madeBucket) {
 	of, s := b.folder(t, "p"), b.server.Open(t, "s3://"+b.name+"/p")
 	version := create(t, s, "a", "one")
-	_, err := of.Retain(t.Context(), "a", objstore.Retention{Mode: objstore.RetainGovernance, Until: time.Now().Add(time.Hour)})
+	_, err := of.Retain(t.Context(), "a", "", objstore.Retention{Mode: objstore.RetainGovernance, Until: time.Now().Add(time.Hour)})
 	require.NoError(t, err)
 	_, err = s.Replace(t.Context(), "a", []byte("two"), version)
 	require.NoError(t, err)
-	got, err := of.Retention(t.Context(), "a")
+	got, err := of.Retention(t.Context(), "a", "")
 	require.NoError(t, err)
 	require.Zero(t, got)
 }
