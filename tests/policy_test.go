@@ -316,7 +316,7 @@ func useS3(t *testing.T, allowed []string) error {
 	}
 	server.LockBucket(bucket.Name())
 	kept := objstore.Retention{Mode: objstore.RetainGovernance, Until: time.Now().Add(time.Hour)}
-	if _, err := bucket.Retain(t.Context(), "key", kept); err != nil {
+	if _, err := bucket.Retain(t.Context(), "key", "", kept); err != nil {
 		return err
 	}
 	return store.Delete(t.Context(), "key")
