@@ -13,9 +13,10 @@ import (
 
 // bindVolumes creates the PVs and PVCs that the target's pods expect.
 func (r *run) bindVolumes(ctx context.Context, s *phase.Scope) error {
-	s.Expect(int64(len(r.making.Plan().Volumes)), "volumes")
+	made := r.restored()
+	s.Expect(int64(len(made)), "volumes")
 	ctx = fenced.With(ctx, r.runner.Fence().Check) // a broken lock is noticed before the next renewal
-	return parallel.Each(ctx, 16, r.restored(), func(ctx context.Context, _ int, v kube.RestoredVolume) error {
+	return parallel.Each(ctx, 16, made, func(ctx context.Context, _ int, v kube.RestoredVolume) error {
 		defer s.Advance(1)
 		return r.target.bind(ctx, v)
 	})

@@ -24,7 +24,7 @@ func (r *run) createCluster(ctx context.Context, _ *phase.Scope) error {
 	if r.target.existing {
 		return nil
 	}
-	return r.target.create(ctx, r.backup.objects, *r.making.Plan(), len(r.backup.Source.Stores))
+	return r.target.create(ctx, r.backup.objects, r.making.Plan(), len(r.backup.Source.Stores))
 }
 
 // create creates the cluster from the source's objects.
@@ -101,29 +101,24 @@ func (t *target) asTarget(plan volumes.Plan, stores int) kube.Target {
 	}
 }
 
-// planned are volumes in package kube's terms, without ids: they may be made at this moment.
+// planned are volumes in package kube's terms, without ids.
 func (t *target) planned(volumes []Volume) []kube.RestoredVolume {
 	out := make([]kube.RestoredVolume, len(volumes))
-	for i := range volumes {
-		out[i] = t.asPlanned(&volumes[i])
+	for i, v := range volumes {
+		out[i] = kube.RestoredVolume{
+			Cluster: t.opts.Target, Instance: t.instance, Run: t.opts.Run, Ordinal: v.Ordinal, Role: v.Role,
+			MountPath: v.Mount, Zone: v.Zone, SizeGiB: v.Spec.SizeGiB, Claim: v.Claim, Object: v.Object,
+		}
 	}
 	return out
 }
 
-func (t *target) asPlanned(v *Volume) kube.RestoredVolume {
-	return kube.RestoredVolume{
-		Cluster: t.opts.Target, Instance: t.instance, Run: t.opts.Run, Ordinal: v.Ordinal, Role: v.Role,
-		MountPath: v.Mount, Zone: v.Zone, SizeGiB: v.Spec.SizeGiB, Claim: v.Claim, Object: v.Object,
-	}
-}
-
 // restored are the run's volumes in package kube's terms.
 func (r *run) restored() []kube.RestoredVolume {
-	made := r.making.Plan().Volumes
-	out := make([]kube.RestoredVolume, len(made))
-	for i := range made {
-		out[i] = r.target.asPlanned(&made[i])
-		out[i].Volume = made[i].ID
+	made := r.making.Volumes()
+	out := r.target.planned(made)
+	for i, v := range made {
+		out[i].Volume = v.ID
 	}
 	return out
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/restore/fromarchive"
-	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
 
 const stepAwaitSnapshots = "await-snapshots"
@@ -81,10 +80,11 @@ func (r *run) planOnSnapshots(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.nameVolumes(plan); err != nil {
+	if plan, _, err = r.nameVolumes(plan); err != nil {
 		return err
 	}
-	return r.checkSnapshots(ctx, &plan)
+	_, err = r.checkSnapshots(ctx, plan)
+	return err
 }
 
 // adoptCompleted plans the volumes in a resumed run. Once the snapshots are being deleted, they need not be there.
@@ -132,16 +132,6 @@ func (r *run) beforeVolumes() string {
 		return journal.StepLock
 	}
 	return stepAwaitSnapshots
-}
-
-// planArchive completes a plan whose snapshots do not exist yet.
-func (r *run) planArchive(plan *volumes.Plan) {
-	plan.DataBytes, plan.LargestBytes = r.Archive.Bytes()
-	for i := range plan.Volumes {
-		v := &plan.Volumes[i]
-		v.Encrypted = v.Encrypted || r.opts.Encrypt
-	}
-	r.making.Begin(*plan)
 }
 
 // snapshotsEarlier is what earlier processes did about the snapshots.

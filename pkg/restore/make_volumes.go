@@ -98,7 +98,7 @@ func (r *run) modifyVolumes(ctx context.Context, s *phase.Scope) error {
 	refused, err := r.making.Modify(ctx, s)
 	if len(refused) > 0 {
 		r.leave("%d of %d volumes keep the performance of the restore, change them by hand: %s",
-			len(refused), len(r.making.Plan().Volumes), strings.Join(refused, "; "))
+			len(refused), len(r.making.Volumes()), strings.Join(refused, "; "))
 	}
 	return err
 }

@@ -30,12 +30,12 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return err
 	}
-	dropped, err := r.nameVolumes(plan)
+	plan, dropped, err := r.nameVolumes(plan)
 	if err != nil {
 		return err
 	}
 	if r.runner.Resumed() { // what exists already must not be requested again
-		if err := r.checkSnapshots(ctx, &plan); err != nil {
+		if plan, err = r.checkSnapshots(ctx, plan); err != nil {
 			return err
 		}
 		if err := r.making.fast.Check(ctx, plan.Volumes, ebs.AccountQuotas{}); err != nil {
@@ -47,13 +47,13 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	if err := r.target.check(ctx, r.backup.Manifest); err != nil {
 		return err
 	}
-	if err := r.checkSnapshots(ctx, &plan); err != nil {
+	if plan, err = r.checkSnapshots(ctx, plan); err != nil {
 		return err
 	}
 	return r.begin(ctx, s, plan, func() error { return r.checkKubernetes(ctx, s, plan, dropped) })
 }
 
-// begin checks whether EC2, or anything else, would refuse the volumes, and plans them for the run.
+// begin checks whether EC2, or anything else, would refuse the volumes, and estimates how long the run takes.
 func (r *run) begin(ctx context.Context, s *phase.Scope, plan volumes.Plan, between ...func() error) error {
 	if err := r.planner().CheckQuotas(ctx, s, plan, r.making.fast); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (r *run) begin(ctx context.Context, s *phase.Scope, plan volumes.Plan, betw
 			return err
 		}
 	}
-	if err := r.planner().Probe(ctx, s, plan); err != nil {
+	if err := r.planner().Probe(ctx, s, plan, r.result.Account); err != nil {
 		return err
 	}
 	r.expectDuration(s)
@@ -95,32 +95,29 @@ func (r *run) checkAccount(ctx context.Context) error {
 // planVolumes plans the volumes and their zones.
 func (r *run) planVolumes(ctx context.Context) (volumes.Plan, error) {
 	plan, err := r.planner().Plan(ctx)
-	plan.Account = r.result.Account
 	r.making.Begin(plan)
 	return plan, err
 }
 
-// checkSnapshots checks the snapshots, and completes the plan with what EC2 knows about them.
-func (r *run) checkSnapshots(ctx context.Context, plan *volumes.Plan) error {
+// checkSnapshots checks the snapshots, and returns the plan with what EC2 knows about them.
+func (r *run) checkSnapshots(ctx context.Context, plan volumes.Plan) (_ volumes.Plan, err error) {
 	if r.Archive != nil && len(r.making.made) == 0 { // they do not exist yet
-		r.planArchive(plan)
-		return nil
+		data, largest := r.Archive.Bytes()
+		plan = r.planner().WithoutSnapshots(plan, data, largest)
+	} else {
+		plan, err = r.planner().CheckSnapshots(ctx, plan)
 	}
-	err := r.planner().CheckSnapshots(ctx, plan)
-	r.making.Begin(*plan)
-	return err
+	r.making.Begin(plan)
+	return plan, err
 }
 
-// nameVolumes sets the volumes' names in Kubernetes, and reports which settings of the source's services the target
-// does not get.
-func (r *run) nameVolumes(plan volumes.Plan) (dropped []string, err error) {
+// nameVolumes returns the plan with the volumes' names in Kubernetes, and which settings of the source's services the
+// target does not get.
+func (r *run) nameVolumes(plan volumes.Plan) (_ volumes.Plan, dropped []string, err error) {
 	checked, err := kube.CheckRestored(r.backup.objects,
 		r.target.asTarget(plan, len(r.backup.Source.Stores)), r.target.planned(plan.Volumes))
 	if err != nil {
-		return nil, err
+		return plan, nil, err
 	}
-	for i, names := range checked.Names {
-		plan.Volumes[i].Names = names
-	}
-	return checked.Dropped, nil
+	return plan.Named(checked.Names), checked.Dropped, nil
 }

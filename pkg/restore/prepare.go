@@ -58,7 +58,7 @@ func (r *run) preflightVolumes(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return err
 	}
-	if err := r.checkSnapshots(ctx, &plan); err != nil {
+	if plan, err = r.checkSnapshots(ctx, plan); err != nil {
 		return err
 	}
 	return r.begin(ctx, s, plan)
@@ -98,5 +98,5 @@ func (r *run) markEmptyPD(ctx context.Context, s *phase.Scope) error {
 
 // handOver hands the volumes over to TiDB Operator, which binds them. From then on persistent volumes may name them.
 func (r *run) handOver(ctx context.Context, _ *phase.Scope) error {
-	return r.HandOver(ctx, r.making.Plan().Volumes)
+	return r.HandOver(ctx, r.making.Volumes())
 }

@@ -62,7 +62,7 @@ func MakePlan(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
 	if !r.target.existing {
 		var err error
 		plan := r.making.Plan()
-		if object, err = kube.TargetManifest(r.backup.objects, r.target.asTarget(*plan, len(r.backup.Source.Stores)),
+		if object, err = kube.TargetManifest(r.backup.objects, r.target.asTarget(plan, len(r.backup.Source.Stores)),
 			r.target.planned(plan.Volumes)); err != nil {
 			return nil, err
 		}

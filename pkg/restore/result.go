@@ -46,7 +46,7 @@ func (r *run) leave(format string, args ...any) {
 // report completes the result.
 func (r *run) report(outcome runner.Outcome) Result {
 	planned, out := r.making.Plan(), r.result
-	out.Outcome, out.Manifest, out.Volumes = outcome, r.backup.Manifest, planned.Volumes
+	out.Outcome, out.Manifest, out.Volumes = outcome, r.backup.Manifest, r.making.Volumes()
 	out.DataBytes, out.LargestBytes = planned.DataBytes, planned.LargestBytes
 	out.Resolve, out.Regions = r.resolver.Stats(), r.regionsDone()
 	out.Stores = r.arrival.times.Stores(r.pods())

@@ -33,9 +33,7 @@ func (a *arrival) noteUp(up map[cluster.StoreID]time.Time, seen map[cluster.Stor
 // pods maps stores to the names of the target's pods.
 func (r *run) pods() map[cluster.StoreID]string {
 	pods := map[cluster.StoreID]string{}
-	planned := r.making.Plan().Volumes
-	for i := range planned {
-		v := &planned[i]
+	for _, v := range r.making.Plan().Volumes {
 		pods[v.Store] = cmp.Or(v.Names.Pod, fmt.Sprintf("%s-tikv-%d", r.opts.Target.Name, v.Ordinal))
 	}
 	return pods

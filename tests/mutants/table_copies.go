@@ -88,7 +88,7 @@ func archiveTierGuards() []Mutant {
 			"s.StorageTier == types.StorageTierArchive && until.IsZero()", "s.StorageTier == types.StorageTierArchive",
 			"TestSnapshotOf_ArchiveTier"),
 		in("pkg/restore/volumes/planner.go", "a restore of an archived snapshot is only refused by EC2", early,
-			"	return archived(p.Manifest, state)", "	return nil",
+			"	return plan, archived(p.Manifest, state)", "	return plan, nil",
 			"TestRestore_SnapshotInTheArchiveTier_IsRefusedInPreflight").heldBy("pkg/restore"),
 	}
 }

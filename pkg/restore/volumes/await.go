@@ -18,8 +18,8 @@ import (
 // longer than it may hide a new one, is replaced.
 func (m *Maker) Await(ctx context.Context, s *phase.Scope) error {
 	a := &awaited{wanted: map[cluster.VolumeID]*Volume{}, shown: map[cluster.VolumeID]time.Time{}}
-	for i := range m.plan.Volumes {
-		v := &m.plan.Volumes[i]
+	for i := range m.volumes {
+		v := &m.volumes[i]
 		a.wanted[v.ID] = v
 	}
 	start := time.Now()

@@ -24,30 +24,30 @@ type Created map[cluster.SnapshotID]cluster.VolumeID
 // on error.
 func (m *Maker) Create(ctx context.Context, s *phase.Scope) (Created, error) {
 	ctx = fenced.With(ctx, m.owner.Runner.Fence().Check) // a broken lock is noticed before the next renewal
-	if err := s.Intent(ctx, journal.IntentCreateVolumes, m.plan.Volumes); err != nil {
+	if err := s.Intent(ctx, journal.IntentCreateVolumes, m.volumes); err != nil {
 		return nil, err
 	}
 	made, err := m.madeBefore(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.Expect(int64(len(m.plan.Volumes)), "volumes")
+	s.Expect(int64(len(m.volumes)), "volumes")
 	m.asked, m.asking = true, time.Now()
 	m.noteVolumes()
-	wave := len(m.plan.Volumes)
+	wave := len(m.volumes)
 	if m.plan.fill.rate > 0 {
 		wave = m.plan.fill.most
 	}
 	var before []*Volume
-	for first := 0; first < len(m.plan.Volumes); first += wave {
+	for first := 0; first < len(m.volumes); first += wave {
 		if first > 0 {
 			if err := m.awaitFill(ctx, s, before, 0); err != nil {
 				return m.created(), err
 			}
 		}
 		before = nil
-		for i := first; i < min(first+wave, len(m.plan.Volumes)); i++ {
-			before = append(before, &m.plan.Volumes[i])
+		for i := first; i < min(first+wave, len(m.volumes)); i++ {
+			before = append(before, &m.volumes[i])
 		}
 		if err := m.createWave(ctx, s, before, made); err != nil {
 			return m.created(), err
@@ -59,8 +59,8 @@ func (m *Maker) Create(ctx context.Context, s *phase.Scope) (Created, error) {
 
 func (m *Maker) created() Created {
 	out := Created{}
-	for i := range m.plan.Volumes {
-		if v := &m.plan.Volumes[i]; v.ID != "" {
+	for i := range m.volumes {
+		if v := &m.volumes[i]; v.ID != "" {
 			out[v.Snapshot] = v.ID
 		}
 	}

@@ -70,7 +70,7 @@ func (m *Maker) doomed(ctx context.Context, gone map[cluster.VolumeID]bool) ([]c
 		}
 		seen[id] = true
 	}
-	for _, v := range m.plan.Volumes {
+	for _, v := range m.volumes {
 		add(v.ID)
 	}
 	found, err := m.ec2.FindVolumes(ctx, ebs.Tags{ebs.TagRun: string(m.owner.Run)})
@@ -88,7 +88,7 @@ func (m *Maker) doomed(ctx context.Context, gone map[cluster.VolumeID]bool) ([]c
 
 // unanswered reports whether there may be an unknown volume. A failed volume and its replacement count as two.
 func (m *Maker) unanswered(gone int) bool {
-	return m.asked && gone < len(m.plan.Volumes)+m.replaced
+	return m.asked && gone < len(m.volumes)+m.replaced
 }
 
 func (m *Maker) deleteVolume(podsGo bool) func(context.Context, cluster.VolumeID) error {

@@ -46,7 +46,7 @@ func locked(t *testing.T, e EBS, n int) *Maker {
 func TestDoomed_VolumeOfALaterProcess_NoneIsDeleted(t *testing.T) {
 	t.Parallel()
 	m := locked(t, tagged{tags: map[string]ebs.Tags{"vol-pd": {ebs.TagEpoch: "2"}}}, 1)
-	m.plan.Volumes = []Volume{{ID: "vol-1"}}
+	m.volumes = []Volume{{ID: "vol-1"}}
 	doomed, err := m.doomed(t.Context(), map[cluster.VolumeID]bool{})
 	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "vol-pd is another process's")
@@ -81,7 +81,7 @@ func TestRetag_VolumesOfAnEarlierProcess_GetThisOnesEpoch(t *testing.T) {
 			t.Parallel()
 			e := tagged{tags: map[string]ebs.Tags{}}
 			m := locked(t, e, 2)
-			m.earlier.Epoch, m.plan.Volumes = row.epoch, []Volume{{ID: "vol-1"}, {ID: "vol-2"}}
+			m.earlier.Epoch, m.volumes = row.epoch, []Volume{{ID: "vol-1"}, {ID: "vol-2"}}
 			require.NoError(t, m.owner.Runner.Check(t.Context(), phase.Step{
 				Phase: "p", Name: "adopt", Deadline: time.Minute, ReadOnly: true,
 				Do: func(ctx context.Context, s *phase.Scope) error { m.retag(ctx, s); return nil },

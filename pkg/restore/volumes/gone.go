@@ -35,8 +35,8 @@ func (m *Maker) Gone(ctx context.Context, made Created, shown bool) (gone int, e
 			return gone == 0 || shown || asked.After(hiddenUntil), nil
 		})
 	if gone > 0 {
-		for i := range m.plan.Volumes {
-			m.plan.Volumes[i].ID = made[m.plan.Volumes[i].Snapshot]
+		for i := range m.volumes {
+			m.volumes[i].ID = made[m.volumes[i].Snapshot]
 		}
 	}
 	return gone, err

@@ -103,10 +103,10 @@ func (m *Maker) awaitFill(ctx context.Context, s *phase.Scope, volumes []*Volume
 // noteInitialization records each volume's progress in the result. It is only for the report: errors are ignored.
 func (m *Maker) noteInitialization(ctx context.Context, s *phase.Scope) {
 	byID := map[cluster.VolumeID]*Volume{}
-	ids := make([]cluster.VolumeID, 0, len(m.plan.Volumes))
-	for i := range m.plan.Volumes {
-		byID[m.plan.Volumes[i].ID] = &m.plan.Volumes[i]
-		ids = append(ids, m.plan.Volumes[i].ID)
+	ids := make([]cluster.VolumeID, 0, len(m.volumes))
+	for i := range m.volumes {
+		byID[m.volumes[i].ID] = &m.volumes[i]
+		ids = append(ids, m.volumes[i].ID)
 	}
 	found, err := m.ec2.Initializations(ctx, ids)
 	if err != nil {

@@ -3,6 +3,7 @@ package volumes
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -50,6 +51,7 @@ type Maker struct {
 	earlier Earlier
 
 	plan     Plan
+	volumes  []Volume  // the plan's, as far as they are made
 	asked    bool      // volumes were requested, so unknown ones may exist
 	replaced int       // volumes that were lost and requested again
 	asking   time.Time // when the first volume was requested
@@ -61,7 +63,7 @@ func NewMaker(ec2 EBS, owner Owner, opts Options, remains *phase.Remains, times 
 }
 
 // Begin sets the volumes to make. It must be called before anything is requested, and may be repeated until then.
-func (m *Maker) Begin(plan Plan) { m.plan = plan }
+func (m *Maker) Begin(plan Plan) { m.plan, m.volumes = plan.clone(), slices.Clone(plan.Volumes) }
 
 // Continue sets what earlier processes of the run did, and whether they may have requested volumes.
 func (m *Maker) Continue(earlier Earlier, asked bool) { m.earlier, m.asked = earlier, asked }
@@ -69,14 +71,17 @@ func (m *Maker) Continue(earlier Earlier, asked bool) { m.earlier, m.asked = ear
 // Options returns the maker's options.
 func (m *Maker) Options() Options { return m.opts }
 
-// Plan returns the volumes and their current state. The caller must not change it.
-func (m *Maker) Plan() *Plan { return &m.plan }
+// Plan returns what Begin set: no volume of it has an id.
+func (m *Maker) Plan() Plan { return m.plan.clone() }
+
+// Volumes returns the volumes as far as they are made. It must not be called while one is.
+func (m *Maker) Volumes() []Volume { return slices.Clone(m.volumes) }
 
 // Adopt takes over the volumes that an earlier process made. It returns Corrupt if one is not named.
 func (m *Maker) Adopt(ctx context.Context, s *phase.Scope, created Created) error {
 	m.asked = true
-	for i := range m.plan.Volumes {
-		v := &m.plan.Volumes[i]
+	for i := range m.volumes {
+		v := &m.volumes[i]
 		if v.ID = created[v.Snapshot]; v.ID == "" {
 			return failure.New(failure.Corrupt, "resume restore", m.owner.Target.String(),
 				"its journal names no volume of %s", v.Snapshot).
@@ -84,7 +89,7 @@ func (m *Maker) Adopt(ctx context.Context, s *phase.Scope, created Created) erro
 		}
 	}
 	m.retag(ctx, s)
-	s.Note("%d volumes are taken over", len(m.plan.Volumes))
+	s.Note("%d volumes are taken over", len(m.volumes))
 	return nil
 }
 
@@ -93,7 +98,7 @@ const RemainsVolumes = "volumes"
 
 // noteVolumes records that the run may have made volumes.
 func (m *Maker) noteVolumes() {
-	count, removal := len(m.plan.Volumes), m.removal()
+	count, removal := len(m.volumes), m.removal()
 	m.remains.Set(RemainsVolumes, func() string { return "up to " + strconv.Itoa(count) + " volumes: " + removal })
 }
 

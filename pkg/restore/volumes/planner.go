@@ -3,12 +3,14 @@ package volumes
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
@@ -52,24 +54,37 @@ type Planner struct {
 // Plan is a restore's volumes, in the order of the target's pods.
 type Plan struct {
 	Volumes []Volume
-	Account string // of AWS
 	// DataBytes is the data in all snapshots, LargestBytes that of the fullest volume; 0 if EC2 does not report it.
 	DataBytes, LargestBytes int64
 
 	fill fill
 }
 
+// clone returns a plan whose volumes may be changed.
+func (p Plan) clone() Plan {
+	p.Volumes = slices.Clone(p.Volumes)
+	return p
+}
+
+// Named returns the plan with the volumes' names in Kubernetes, in the order of the volumes.
+func (p Plan) Named(names []kube.Names) Plan {
+	p = p.clone()
+	for i := range names {
+		p.Volumes[i].Names = names[i]
+	}
+	return p
+}
+
 // InitializationMiB returns the rate at which EC2 initializes each volume, in MiB/s; 0 without one.
-func (p *Plan) InitializationMiB() int64 { return p.fill.rate }
+func (p Plan) InitializationMiB() int64 { return p.fill.rate }
 
 // Waves returns the number of waves in which the volumes are made; 1 without a rate.
-func (p *Plan) Waves() int { return p.fill.waves(len(p.Volumes)) }
+func (p Plan) Waves() int { return p.fill.waves(len(p.Volumes)) }
 
 // SizesGiB maps mount paths to the largest size of their volumes.
-func (p *Plan) SizesGiB() map[string]int64 {
+func (p Plan) SizesGiB() map[string]int64 {
 	sizes := map[string]int64{}
-	for i := range p.Volumes {
-		v := &p.Volumes[i] // whose volume may be made at this moment
+	for _, v := range p.Volumes {
 		sizes[v.Mount] = max(sizes[v.Mount], v.Spec.SizeGiB)
 	}
 	return sizes
@@ -144,15 +159,15 @@ func (p Planner) Plan(ctx context.Context) (Plan, error) {
 	return plan, planAfter(plan.Volumes, p.Options.After)
 }
 
-// CheckSnapshots checks that every snapshot exists, is completed and matches the manifest, and completes the plan with
-// what EC2 knows about them.
-func (p Planner) CheckSnapshots(ctx context.Context, plan *Plan) error {
+// CheckSnapshots checks that every snapshot exists, is completed and matches the manifest, and returns the plan with
+// what EC2 knows about them, also on error.
+func (p Planner) CheckSnapshots(ctx context.Context, plan Plan) (Plan, error) {
 	found, err := p.EC2.DescribeSnapshots(ctx, p.Manifest.SnapshotIDs())
 	if err != nil {
-		return failure.Annotate(err, "describe snapshots", string(p.Manifest.ID))
+		return plan, failure.Annotate(err, "describe snapshots", string(p.Manifest.ID))
 	}
 	state := map[cluster.SnapshotID]ebs.Snapshot{}
-	plan.DataBytes, plan.LargestBytes = 0, 0 // of an earlier try
+	plan = plan.clone()
 	for _, snap := range found {
 		state[snap.ID] = snap
 		plan.DataBytes += snap.FullBytes
@@ -180,13 +195,24 @@ func (p Planner) CheckSnapshots(ctx context.Context, plan *Plan) error {
 		v.Encrypted = v.Encrypted || v.encrypt
 	}
 	if len(bad) > 0 {
-		return failure.New(failure.Corrupt, "check snapshots", string(p.Manifest.ID), "%s", strings.Join(bad, ", ")).
+		return plan, failure.New(failure.Corrupt, "check snapshots", string(p.Manifest.ID), "%s",
+			strings.Join(bad, ", ")).
 			WithHint("restore another backup")
 	}
 	if err := onOutpost(p.Manifest, state); err != nil {
-		return err
+		return plan, err
 	}
-	return archived(p.Manifest, state)
+	return plan, archived(p.Manifest, state)
+}
+
+// WithoutSnapshots returns the plan with the sizes of an archive whose snapshots are not made yet.
+func (p Planner) WithoutSnapshots(plan Plan, dataBytes, largestBytes int64) Plan {
+	plan = plan.clone()
+	plan.DataBytes, plan.LargestBytes = dataBytes, largestBytes
+	for i := range plan.Volumes {
+		plan.Volumes[i].Encrypted = plan.Volumes[i].Encrypted || p.Options.Encrypt
+	}
+	return plan
 }
 
 // CheckKeys refuses a KMS key that EC2 could not encrypt the volumes with. If the role may not read a key's state, EC2
@@ -210,7 +236,7 @@ func (p Planner) CheckKeys(ctx context.Context, s *phase.Scope, plan Plan) error
 }
 
 // Probe asks EC2, by a dry run, whether a volume may be made, and notes what will be made.
-func (p Planner) Probe(ctx context.Context, s *phase.Scope, plan Plan) error {
+func (p Planner) Probe(ctx context.Context, s *phase.Scope, plan Plan, account string) error {
 	v := plan.Volumes[0]
 	snapshot := v.Snapshot
 	if p.FromArchive {
@@ -220,7 +246,7 @@ func (p Planner) Probe(ctx context.Context, s *phase.Scope, plan Plan) error {
 		return failure.Annotate(err, "check permissions", string(v.Snapshot))
 	}
 	s.Note("%d volumes of %s, %d IOPS, %d MiB/s, in account %s", len(plan.Volumes), v.Spec.Type, v.Spec.IOPS,
-		v.Spec.ThroughputMiB, plan.Account)
+		v.Spec.ThroughputMiB, account)
 	if plan.fill.rate > 0 {
 		s.Note("EC2 fills them at %d MiB/s each, in %d wave(s): about %s", plan.fill.rate,
 			plan.fill.waves(len(plan.Volumes)),

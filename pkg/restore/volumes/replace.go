@@ -70,7 +70,7 @@ func (m *Maker) replaceLost(ctx context.Context, s *phase.Scope, a *awaited) err
 		}
 		a.shown[id] = time.Now()
 	}
-	if u := unusableKey(m.plan.Volumes); u != nil {
+	if u := unusableKey(m.volumes); u != nil {
 		return u.why(ctx, m.ec2)
 	}
 	m.deleteFailed(ctx, s, failed)

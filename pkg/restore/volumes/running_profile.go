@@ -42,9 +42,9 @@ func (m *Maker) Modify(ctx context.Context, s *phase.Scope) (refused []string, e
 	ctx, cancel := context.WithTimeout(ctx, min(ModifyDeadline, m.opts.Timeout))
 	defer cancel()
 	ctx = fenced.With(ctx, m.owner.Runner.Fence().Check)
-	s.Expect(int64(len(m.plan.Volumes)), "volumes")
-	errs := make([]error, len(m.plan.Volumes))
-	err = parallel.Each(ctx, 0, m.plan.Volumes, func(ctx context.Context, i int, v Volume) error {
+	s.Expect(int64(len(m.volumes)), "volumes")
+	errs := make([]error, len(m.volumes))
+	err = parallel.Each(ctx, 0, m.volumes, func(ctx context.Context, i int, v Volume) error {
 		if v.After == nil || *v.After == v.Spec {
 			return nil
 		}
@@ -54,13 +54,13 @@ func (m *Maker) Modify(ctx context.Context, s *phase.Scope) (refused []string, e
 		}
 		errs[i] = err
 		// it already has the profile
-		m.plan.Volumes[i].modified = errs[i] == nil && change.Accepted()
+		m.volumes[i].modified = errs[i] == nil && change.Accepted()
 		return nil
 	})
 	if err != nil {
 		return nil, err // a panic, or the run ends
 	}
-	for _, v := range m.plan.Volumes {
+	for _, v := range m.volumes {
 		if v.modified {
 			s.Advance(1)
 		}
@@ -68,7 +68,7 @@ func (m *Maker) Modify(ctx context.Context, s *phase.Scope) (refused []string, e
 	m.awaitModified(ctx, s, errs)
 	for i, err := range errs {
 		if err != nil {
-			refused = append(refused, fmt.Sprintf("%s (%v)", m.plan.Volumes[i].ID, err))
+			refused = append(refused, fmt.Sprintf("%s (%v)", m.volumes[i].ID, err))
 		}
 	}
 	return refused, nil
@@ -94,13 +94,13 @@ func (m *Maker) awaitModified(ctx context.Context, s *phase.Scope, errs []error)
 			case change.State == ebs.ModificationFailed:
 				errs[i] = errors.New("it failed: " + change.Message)
 			case change.Accepted():
-				m.plan.Volumes[i].modified = true
+				m.volumes[i].modified = true
 				s.Advance(1)
 			}
 		}
 		if waitErr := wait.For(ctx, m.opts.Poll); waitErr != nil {
 			for _, i := range index {
-				if errs[i] == nil && !m.plan.Volumes[i].modified {
+				if errs[i] == nil && !m.volumes[i].modified {
 					errs[i] = fmt.Errorf("EC2 has not taken it on yet: %w", waitErr)
 				}
 			}
@@ -109,10 +109,10 @@ func (m *Maker) awaitModified(ctx context.Context, s *phase.Scope, errs []error)
 	}
 }
 
-// toModify are the volumes whose change EC2 has accepted and not yet applied, by their index in m.plan.Volumes.
+// toModify are the volumes whose change EC2 has accepted and not yet applied, by their index in m.volumes.
 func (m *Maker) toModify(errs []error) map[cluster.VolumeID]int {
 	index := map[cluster.VolumeID]int{}
-	for i, v := range m.plan.Volumes {
+	for i, v := range m.volumes {
 		if errs[i] == nil && v.After != nil && *v.After != v.Spec && !v.modified {
 			index[v.ID] = i
 		}

@@ -49,8 +49,8 @@ func (m *Maker) retag(ctx context.Context, s *phase.Scope) {
 		return
 	}
 	var volumes []cluster.VolumeID
-	for i := range m.plan.Volumes {
-		volumes = append(volumes, m.plan.Volumes[i].ID)
+	for i := range m.volumes {
+		volumes = append(volumes, m.volumes[i].ID)
 	}
 	if err := ebs.Retag(ctx, m.ec2, volumes, m.owner.Runner.Fence().Epoch()); err != nil {
 		s.Note("the volumes that an earlier process asked for keep its epoch (%s): %v", failure.HintOf(err), err)

@@ -29,8 +29,8 @@ func (m *Maker) keyAtFault(ctx context.Context, a *awaited, lost []*Volume) erro
 			of[v.KMSKey].lost++
 		}
 	}
-	for i := range m.plan.Volumes {
-		if v := &m.plan.Volumes[i]; v.Encrypted && of[v.KMSKey] != nil {
+	for i := range m.volumes {
+		if v := &m.volumes[i]; v.Encrypted && of[v.KMSKey] != nil {
 			of[v.KMSKey].volumes++
 		}
 	}

@@ -123,13 +123,13 @@ func TestKeyAtFault_NamesTheKeyAndItsState(t *testing.T) {
 			m := NewMaker(describing{kms: row.kms}, Owner{}, Options{}, nil, nil)
 			a := &awaited{failed: map[cluster.VolumeID]ebs.VolumeState{}}
 			for i := range 3 {
-				m.plan.Volumes = append(m.plan.Volumes, Volume{ID: cluster.VolumeID(fmt.Sprintf("vol-%d", i)), Encrypted: row.key != "-", KMSKey: row.key})
+				m.volumes = append(m.volumes, Volume{ID: cluster.VolumeID(fmt.Sprintf("vol-%d", i)), Encrypted: row.key != "-", KMSKey: row.key})
 			}
 			var lost []*Volume
 			for i := range row.failed + row.missing {
-				lost = append(lost, &m.plan.Volumes[i])
+				lost = append(lost, &m.volumes[i])
 				if i < row.failed {
-					a.failed[m.plan.Volumes[i].ID] = ebs.VolumeError
+					a.failed[m.volumes[i].ID] = ebs.VolumeError
 				}
 			}
 			err := m.keyAtFault(t.Context(), a, lost)
