@@ -14,9 +14,10 @@ import (
 // archiveDoc is the output of `tisnap archive describe`.
 type archiveDoc struct {
 	header
-	Repository string `json:"repository"` // its id
-	Writers    string `json:"writers"`    // to it at the same time: many, or one
-	ID         string `json:"id"`
+	Repository string           `json:"repository"` // its id
+	Writers    string           `json:"writers"`    // to it at the same time: many, or one
+	Retention  *retentionOutput `json:"retention,omitempty"`
+	ID         string           `json:"id"`
 	archiveSummary
 	Manifest manifestOutput  `json:"manifest"`
 	Items    []archiveVolume `json:"items"`
@@ -72,9 +73,10 @@ func (a *app) archiveDescribe(ctx context.Context, repo *repoFlags, ref string) 
 	defer done()
 	doc := &archiveDoc{
 		header: newHeader("Archive"), Repository: found.ID().String(), ID: found.id,
-		Writers: writers(found.Settings().Storage), archiveSummary: *summary(found.archive),
-		Manifest: manifestOutput{found.archive.Manifest.SHA256.String(), len(found.archive.Manifest.Data)},
-		Items:    []archiveVolume{},
+		Writers: writers(found.Settings().Storage), Retention: retentionOf(found.Settings()),
+		archiveSummary: *summary(found.archive),
+		Manifest:       manifestOutput{found.archive.Manifest.SHA256.String(), len(found.archive.Manifest.Data)},
+		Items:          []archiveVolume{},
 	}
 	for _, s := range found.archive.Stores {
 		for _, v := range s.Volumes {
@@ -97,7 +99,8 @@ func (d *archiveDoc) names() []string { return nameIf(true, "archive", d.ID) }
 
 func (d *archiveDoc) table(w io.Writer, v view) error {
 	rows := [][2]string{
-		{"archive", d.ID}, {"repository", d.Repository}, {"writers", d.Writers}, {"backup", d.Backup},
+		{"archive", d.ID}, {"repository", d.Repository}, {"writers", d.Writers},
+		{"retention", d.Retention.String()}, {"backup", d.Backup},
 		{"cluster", d.Cluster},
 		{"backup ts", fmt.Sprintf("%s (%s)", d.BackupTS, v.text(d.BackupTS.Time()))},
 		{"created", v.text(d.Created)}, {"base", d.Base}, {"size", iBytes(d.Size)}, {"data", iBytes(d.Data)},

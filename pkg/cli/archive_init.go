@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,11 +20,34 @@ import (
 // archiveInitDoc is the output of `tisnap archive init`.
 type archiveInitDoc struct {
 	header
-	Repository string       `json:"repository"` // its id
-	URL        string       `json:"url"`
-	Writers    string       `json:"writers"`    // at the same time: many, or one
-	ObjectLock bool         `json:"objectLock"` // of the bucket
-	Slots      []slotOutput `json:"slots"`
+	Repository string           `json:"repository"` // its id
+	URL        string           `json:"url"`
+	Writers    string           `json:"writers"`    // at the same time: many, or one
+	ObjectLock bool             `json:"objectLock"` // of the bucket
+	Retention  *retentionOutput `json:"retention,omitempty"`
+	Slots      []slotOutput     `json:"slots"`
+}
+
+// retentionOutput is how Object Lock keeps what is written to a repository.
+type retentionOutput struct {
+	Mode string `json:"mode"`
+	Days int    `json:"days"`
+}
+
+// retentionOf is nil for a repository without one.
+func retentionOf(s format.Settings) *retentionOutput {
+	if s.Retention == (format.Retention{}) {
+		return nil
+	}
+	return &retentionOutput{s.Retention.Mode, s.Retention.Days}
+}
+
+// String is "30 days, GOVERNANCE"; "" without one.
+func (r *retentionOutput) String() string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d days, %s", r.Days, r.Mode)
 }
 
 // slotOutput is a key slot of a repository.
@@ -34,6 +58,7 @@ type slotOutput struct {
 
 func (a *app) archiveInitCommand(repo *repoFlags) *cobra.Command {
 	var to newKeys
+	var lock retentionFlags
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Create a repository for archives",
@@ -43,7 +68,11 @@ Its key is encrypted for each --recipient, for the passphrase of --repo-passphra
 each --kms-key: any one of them unlocks the repository, and without all of them its archives are
 lost. Give two at least, and keep them apart. Whether the storage honours conditional writes is tried
 first: without them only one command may write at a time, which describe shows. Keep the id that
-is printed: with --repo-id, another repository at the same place is refused.`,
+is printed: with --repo-id, another repository at the same place is refused.
+
+With --retention, S3's Object Lock keeps all that is written for so long, and what archives use for
+longer: each prune sees to that. The bucket needs Object Lock. In governance mode a role with
+s3:BypassGovernanceRetention can still delete, in compliance mode no one can.`,
 		Example: `  age-keygen -o ops.key    # prints its recipient, age1…
   tisnap archive init --repo s3://archive/prod --recipient age1… --recipient age1…
   tisnap archive init --repo file:///mnt/archive --recipient age1… --repo-passphrase-file safe.txt`,
@@ -54,7 +83,11 @@ is printed: with --repo-id, another repository at the same place is refused.`,
 					return usage(cmd, fmt.Errorf("--%s is for a repository that exists: give --recipient", flag))
 				}
 			}
-			doc, err := a.archiveInit(cmd.Context(), repo, to)
+			keep, err := lock.read()
+			if err != nil {
+				return usage(cmd, err)
+			}
+			doc, err := a.archiveInit(cmd.Context(), repo, to, keep)
 			if err != nil {
 				return err
 			}
@@ -66,10 +99,38 @@ is printed: with --repo-id, another repository at the same place is refused.`,
 	}
 	cmd.Flags().StringSliceVar(&to.recipients, "recipient", nil, "age recipient who can unlock it; may be repeated")
 	cmd.Flags().StringSliceVar(&to.kms, "kms-key", nil, "ARN of a KMS key that can unlock it; may be repeated")
+	cmd.Flags().StringVar(&lock.period, "retention", "",
+		"how long Object Lock keeps what is written, such as 30d (default: not)")
+	cmd.Flags().StringVar(&lock.mode, "retention-mode", "governance", "mode of --retention: governance or compliance")
+	complete(cmd, "retention-mode", "governance", "compliance")
 	return cmd
 }
 
-func (a *app) archiveInit(ctx context.Context, repo *repoFlags, to newKeys) (*archiveInitDoc, error) {
+// retentionFlags are how Object Lock is to keep what is written.
+type retentionFlags struct{ period, mode string }
+
+// read is zero for no retention.
+func (f *retentionFlags) read() (r format.Retention, err error) {
+	if f.mode != "governance" && f.mode != "compliance" {
+		return r, fmt.Errorf("--retention-mode %q: want governance or compliance", f.mode)
+	}
+	if f.period == "" {
+		return r, nil
+	}
+	r.Mode = strings.ToUpper(f.mode)
+	days, isDays := strings.CutSuffix(f.period, "d")
+	if r.Days, err = strconv.Atoi(days); !isDays || err != nil || r.Days < 1 || r.Days > maxRetentionDays {
+		return r, fmt.Errorf("--retention %q: want 1d to %dd", f.period, maxRetentionDays)
+	}
+	return r, nil
+}
+
+// maxRetentionDays is S3's bound of a default retention.
+const maxRetentionDays = 36500
+
+func (a *app) archiveInit(
+	ctx context.Context, repo *repoFlags, to newKeys, keep format.Retention,
+) (*archiveInitDoc, error) {
 	keys, err := format.NewKeyring()
 	if err != nil {
 		return nil, err
@@ -87,8 +148,13 @@ func (a *app) archiveInit(ctx context.Context, repo *repoFlags, to newKeys) (*ar
 	if err != nil {
 		return nil, err
 	}
+	if keep.Days > 0 && !able.ObjectLock {
+		return nil, failure.New(failure.Unready, "create repository", store.URL(),
+			"--retention: no Object Lock was found").
+			WithHint("enable it on the bucket, and allow s3:GetBucketObjectLockConfiguration")
+	}
 	r, err := repository.Init(ctx, store, keys, slots, format.Settings{
-		PackSize: repository.DefaultPackSize, Storage: able,
+		PackSize: repository.DefaultPackSize, Storage: able, Retention: keep,
 	})
 	if err != nil {
 		return nil, err
@@ -99,7 +165,7 @@ func (a *app) archiveInit(ctx context.Context, repo *repoFlags, to newKeys) (*ar
 	}
 	doc := &archiveInitDoc{
 		header: newHeader("ArchiveRepository"), Repository: r.ID().String(), URL: store.URL(),
-		Writers: writers(able), ObjectLock: able.ObjectLock,
+		Writers: writers(able), ObjectLock: able.ObjectLock, Retention: retentionOf(r.Settings()),
 	}
 	for _, s := range slots {
 		doc.Slots = append(doc.Slots, slotOutput{Type: s.Type, Key: s.Key})
@@ -195,8 +261,14 @@ func (a *app) newSlots(
 func (d *archiveInitDoc) names() []string { return nameIf(true, "repository", d.Repository) }
 
 func (d *archiveInitDoc) table(w io.Writer, _ view) error {
-	_, err := fmt.Fprintf(w, "repository  %s\nurl         %s\nwriters     %s\nkeys        %d\n", d.Repository,
-		oneLine(d.URL), d.Writers, len(d.Slots))
+	_, err := fmt.Fprintf(w, "repository  %s\nurl         %s\nwriters     %s\n", d.Repository, oneLine(d.URL),
+		d.Writers)
+	if err == nil && d.Retention != nil {
+		_, err = fmt.Fprintf(w, "retention   %s\n", d.Retention)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(w, "keys        %d\n", len(d.Slots))
+	}
 	for _, s := range d.Slots {
 		if err == nil {
 			_, err = fmt.Fprintf(w, "  %s\n", oneLine(strings.TrimSpace(s.Type+" "+s.Key)))

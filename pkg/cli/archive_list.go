@@ -19,8 +19,9 @@ import (
 // archiveListDoc is the output of `tisnap archive list`.
 type archiveListDoc struct {
 	header
-	Repository string        `json:"repository"` // its id
-	Items      []archiveItem `json:"items"`
+	Repository string           `json:"repository"` // its id
+	Retention  *retentionOutput `json:"retention,omitempty"`
+	Items      []archiveItem    `json:"items"`
 
 	now time.Time
 }
@@ -95,7 +96,8 @@ func (a *app) archiveList(ctx context.Context, repo *repoFlags) (*archiveListDoc
 		return nil, err
 	}
 	doc := &archiveListDoc{
-		header: newHeader("ArchiveList"), Repository: r.ID().String(), Items: []archiveItem{}, now: time.Now(),
+		header: newHeader("ArchiveList"), Repository: r.ID().String(), Retention: retentionOf(r.Settings()),
+		Items: []archiveItem{}, now: time.Now(),
 	}
 	for _, e := range entries {
 		item := archiveItem{ID: e.ID}

@@ -15,6 +15,13 @@ import (
 func New(
 	ctx context.Context, store objstore.Store, packSize int64,
 ) (*repository.Repository, *age.X25519Identity, error) {
+	return NewWith(ctx, store, format.Settings{PackSize: packSize})
+}
+
+// NewWith is New with these settings, in a storage that honours conditional writes.
+func NewWith(
+	ctx context.Context, store objstore.Store, settings format.Settings,
+) (*repository.Repository, *age.X25519Identity, error) {
 	owner, err := age.GenerateX25519Identity()
 	if err != nil {
 		return nil, nil, err
@@ -27,8 +34,7 @@ func New(
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := repository.Init(ctx, store, keys, []format.Slot{slot}, format.Settings{
-		PackSize: packSize, Storage: format.Storage{ConditionalCreate: true, ConditionalReplace: true},
-	})
+	settings.Storage.ConditionalCreate, settings.Storage.ConditionalReplace = true, true
+	r, err := repository.Init(ctx, store, keys, []format.Slot{slot}, settings)
 	return r, owner, err
 }

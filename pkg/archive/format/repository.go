@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"filippo.io/age"
 
@@ -39,9 +40,20 @@ type Repository struct {
 
 // Settings are what init chose and found.
 type Settings struct {
-	PackSize int64   `json:"packSize"` // a pack is closed once it has so many bytes
-	Storage  Storage `json:"storage"`
+	PackSize  int64     `json:"packSize"` // a pack is closed once it has so many bytes
+	Storage   Storage   `json:"storage"`
+	Retention Retention `json:"retention,omitzero"`
 }
+
+// Retention is how S3's Object Lock keeps packs, segments, archives and repo.json: each from its write on for so long,
+// and by prunes for longer while an archive refers to it. The zero value is no retention.
+type Retention struct {
+	Mode string `json:"mode"` // GOVERNANCE or COMPLIANCE
+	Days int    `json:"days"`
+}
+
+// Period is how long.
+func (r Retention) Period() time.Duration { return time.Duration(r.Days) * 24 * time.Hour }
 
 // Storage is what a probe found the storage to be able to.
 type Storage struct {

@@ -48,7 +48,7 @@ func ChangeKeys(
 		if err != nil {
 			return nil, err
 		}
-		_, err = store.Replace(ctx, format.RepositoryPath, next, version)
+		_, err = keeping(store, r.Settings).Replace(ctx, format.RepositoryPath, next, version)
 		if err == nil {
 			return keys, nil
 		}

@@ -19,6 +19,7 @@ const DefaultPackSize = 32 << 20
 // Repository is an unlocked repository. It is safe for concurrent use.
 type Repository struct {
 	store    objstore.Store
+	kept     objstore.Store // for what is written once, or replaced by the same
 	keys     *format.Keyring
 	settings format.Settings
 	readers  sync.Pool // of *reader
@@ -37,7 +38,8 @@ func Init(
 	if err != nil {
 		return nil, err
 	}
-	_, err = store.Create(ctx, format.RepositoryPath, text)
+	kept := keeping(store, settings)
+	_, err = kept.Create(ctx, format.RepositoryPath, text)
 	switch {
 	case failure.Is(err, failure.Conflict):
 		return nil, failure.New(failure.Conflict, "create repository", store.URL(), "there is one already").
@@ -45,7 +47,7 @@ func Init(
 	case err != nil:
 		return nil, failure.Annotate(err, "create repository", store.URL())
 	}
-	return &Repository{store: store, keys: keys, settings: settings}, nil
+	return &Repository{store: store, kept: kept, keys: keys, settings: settings}, nil
 }
 
 // Open unlocks the repository in a storage by any of the identities. A storage without one is NotFound; identities of
@@ -67,7 +69,7 @@ func Open(ctx context.Context, store objstore.Store, identities ...age.Identity)
 	if err != nil {
 		return nil, failure.Annotate(err, "open repository", store.URL())
 	}
-	return &Repository{store: store, keys: keys, settings: r.Settings}, nil
+	return &Repository{store: store, kept: keeping(store, r.Settings), keys: keys, settings: r.Settings}, nil
 }
 
 // ID is the repository's id, which commits to its key: a client that knows another one at this URL must not continue.
@@ -85,7 +87,7 @@ func (r *Repository) Objects() objstore.Store { return r.store }
 // PutPack writes a closed pack. Its name is random, so that an object of this name is a Conflict that is not to be
 // repeated: the pack of another write of the same bytes, or a foreign one.
 func (r *Repository) PutPack(ctx context.Context, name format.PackName, pack []byte) error {
-	_, err := r.store.Create(ctx, name.Path(), pack)
+	_, err := r.kept.Create(ctx, name.Path(), pack)
 	return failure.Annotate(err, "write pack", name.String())
 }
 
@@ -95,7 +97,7 @@ func (r *Repository) PutSegment(ctx context.Context, s format.Segment) (format.S
 	if err != nil {
 		return name, err
 	}
-	_, err = r.store.Create(ctx, name.Path(), object)
+	_, err = r.kept.Create(ctx, name.Path(), object)
 	return name, failure.Annotate(err, "write segment", name.String())
 }
 
@@ -118,7 +120,7 @@ func (r *Repository) Commit(ctx context.Context, id string, a *format.Archive) e
 	if err != nil {
 		return err
 	}
-	_, err = r.store.Create(ctx, path, object)
+	_, err = r.kept.Create(ctx, path, object)
 	return failure.Annotate(err, "commit archive", id)
 }
 

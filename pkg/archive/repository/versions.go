@@ -57,7 +57,7 @@ func (r *Repository) Recommit(
 	if err != nil {
 		return "", err
 	}
-	version, err := r.store.Replace(ctx, path, object, old)
+	version, err := r.kept.Replace(ctx, path, object, old)
 	if err != nil { // it may have happened
 		if is, v, readErr := r.store.Get(ctx, path); readErr == nil && bytes.Equal(is, object) {
 			version, err = v, nil
