@@ -1,6 +1,8 @@
 package copyrun_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/copyrun"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 )
 
 // EC2 does not copy a snapshot in the archive tier: it is refused before the first change, with what it takes.
@@ -52,4 +55,64 @@ func TestRun_NewestCopyIsInTheArchiveTier_NextIsAnnouncedAsFull(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{ebstest.FullArchive, ""}, full)
 	l.requireWhole(t, second)
+}
+
+// The newest copy of a volume was deleted: the next one is full, as it was announced, also if the answer to the request for
+// the deleted one was lost, and if no copy is left. An older one that was deleted changes nothing.
+func TestRun_NewestCopyWasDeleted_NextIsAnnouncedAsFull(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		delete []int // of the copies, which are by their age
+		lost   bool  // the answers to the last run's requests
+		full   []string
+	}{
+		"the newest of a volume":              {[]int{2}, false, []string{"", ebstest.FullDeleted}},
+		"the newest of all":                   {[]int{2, 3}, false, []string{ebstest.FullDeleted, ebstest.FullDeleted}},
+		"the newest, whose answers were lost": {[]int{2, 3}, true, []string{ebstest.FullDeleted, ebstest.FullDeleted}},
+		"all":                                 {[]int{0, 1, 2, 3}, false, []string{ebstest.FullDeleted, ebstest.FullDeleted}},
+		"an older one":                        {[]int{0}, false, []string{"", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, 2, hiding)
+			l.run(t, l.backup(t), "run-1")
+			if row.lost {
+				l.loseAnswers(2)
+			}
+			l.run(t, l.backup(t), "run-2")
+			for _, n := range row.delete {
+				require.NoError(t, l.to.client.DeleteSnapshot(t.Context(), l.to.server.Copies()[n].Snapshot))
+			}
+			result := l.run(t, l.backup(t), "run-3")
+			var full []string
+			for _, c := range l.to.server.Copies()[4:] {
+				full = append(full, c.Full)
+			}
+			require.ElementsMatch(t, row.full, full)
+			planned := 0
+			for _, c := range result.Plan.Copies {
+				if c.Full != copyplan.Incremental {
+					require.Equal(t, copyplan.Deleted, c.Full)
+					planned++
+				}
+			}
+			require.Equal(t, len(slices.DeleteFunc(full, func(why string) bool { return why == "" })), planned)
+			require.Equal(t, planned > 0, strings.Contains(result.Plan.Text(), "(the newest copy of the volume was deleted)"))
+		})
+	}
+}
+
+// A copy of the volume that came later, for another storage, takes the place of a deleted one.
+func TestRun_NewerCopyIsOfAnotherStorage_NextIsIncremental(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	l.run(t, l.backup(t), "run-1")
+	require.NoError(t, l.to.client.DeleteSnapshot(t.Context(), l.to.server.Copies()[0].Snapshot))
+	to := *l.to
+	to.store, to.url = objstoretest.NewMemory(nil), "s3://"+awayAt+"/other"
+	other := &lab{topology: l.topology, made: l.made, from: l.from, to: &to}
+	other.run(t, other.backup(t), "run-2")
+	l.made = other.made
+	require.Equal(t, copyplan.Incremental, l.run(t, l.backup(t), "run-3").Plan.Copies[0].Full)
+	require.Empty(t, l.to.server.Copies()[2].Full, "as EC2 reports it")
 }

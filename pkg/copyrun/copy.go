@@ -2,7 +2,6 @@ package copyrun
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -60,7 +59,9 @@ func (r *run) copy(ctx context.Context, s *phase.Scope) error {
 	for id := range r.earlier.Asked { // by a process that died
 		c.awaited[id] = time.Now().Add(r.opts.Visibility)
 	}
-	maps.Copy(c.expects, r.earlier.Made)
+	for source, made := range r.earlier.Made {
+		c.expects[source] = made.Copy
+	}
 	var total int64
 	for _, p := range r.result.Plan.Copies {
 		total += p.Bytes
@@ -180,7 +181,7 @@ func (c *copier) expect(before map[sourceID]ebs.Snapshot) error {
 		switch until, waits := c.awaited[source]; {
 		case there:
 			delete(c.awaited, source)
-			c.expects[source] = c.copies[source].ID
+			c.accepted(source, c.copies[source].ID) // also if its answer was lost
 		case before[source].ID != "": // EC2 may show an older state
 			c.awaited[source] = now.Add(c.opts.Visibility)
 		case expected && !waits:
@@ -301,8 +302,7 @@ func (c *copier) ask(ctx context.Context) error {
 		defer mu.Unlock()
 		switch {
 		case err == nil:
-			c.expects[source] = id
-			c.scope.Result(journal.ResultCopy, journal.CopiedSnapshot{Snapshot: source, Copy: id})
+			c.accepted(source, id)
 		case ebs.MayHaveHappened(err):
 		case failure.Transient(err) && ctx.Err() == nil: // nothing happened
 			c.retryLater("begin a copy", err)
@@ -316,6 +316,16 @@ func (c *copier) ask(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// accepted keeps which copy EC2 makes, also for later runs, to which EC2 does not show one that was deleted.
+func (c *copier) accepted(source, id sourceID) {
+	if c.expects[source] != id {
+		c.expects[source] = id
+		c.scope.Result(journal.ResultCopy, journal.CopiedSnapshot{
+			Snapshot: source, Copy: id, Volume: c.byID[source].Volume, Over: c.copyOf().Over(),
+		})
+	}
 }
 
 // request asks for the copy of a snapshot.

@@ -139,6 +139,17 @@ func TestRun_AnswerIsLost_NoCopyIsMadeTwice(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3, hiding)
 	backup := l.backup(t)
+	lost := l.loseAnswers(2)
+	l.run(t, backup, "run-1")
+	require.EqualValues(t, 3, lost.Load(), "each is asked for once")
+	l.requireWhole(t, backup)
+	require.Equal(t, 3, l.copies())
+	require.Len(t, l.to.server.Copies(), 3)
+	require.Empty(t, l.to.server.Refusals(), "none is asked for while it may be there")
+}
+
+// loseAnswers loses the answers to the next requests for copies, and counts these.
+func (l *lab) loseAnswers(n int64) *atomic.Int64 {
 	var shared atomic.Bool // and so the dry run of CopySnapshot is over
 	var lost atomic.Int64
 	l.from.faults.Watch(func(point string) *fault.Rule {
@@ -148,17 +159,12 @@ func TestRun_AnswerIsLost_NoCopyIsMadeTwice(t *testing.T) {
 		return nil
 	})
 	l.to.faults.Watch(func(point string) *fault.Rule {
-		if point == "ec2.CopySnapshot" && shared.Load() && lost.Add(1) <= 2 {
+		if point == "ec2.CopySnapshot" && shared.Load() && lost.Add(1) <= n {
 			return &fault.Rule{Position: fault.After}
 		}
 		return nil
 	})
-	l.run(t, backup, "run-1")
-	require.EqualValues(t, 3, lost.Load(), "each is asked for once")
-	l.requireWhole(t, backup)
-	require.Equal(t, 3, l.copies())
-	require.Len(t, l.to.server.Copies(), 3)
-	require.Empty(t, l.to.server.Refusals(), "none is asked for while it may be there")
+	return &lost
 }
 
 // hiding has EC2 not show a copy for most of the time that it may.

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/copyplan"
-	"github.com/tisnap/tisnap/pkg/ebs"
-	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
@@ -101,31 +98,4 @@ func (r *run) plan(ctx context.Context, s *phase.Scope) error {
 	each, err := p.Each(r.opts.Within, pair)
 	r.result.Plan.Each = each
 	return err
-}
-
-// before finds the earlier copies of the backup's volumes in the target that came the same way, by their tags. EC2 does
-// not show a deleted one.
-func (r *run) before(ctx context.Context) (map[cluster.VolumeID]copyplan.Before, error) {
-	found, err := r.Target.AllSnapshots(ctx)
-	if err != nil {
-		return nil, failure.Annotate(err, "find earlier copies", r.Target.Region())
-	}
-	over := r.copyOf().Over()
-	out, newest := map[cluster.VolumeID]copyplan.Before{}, map[cluster.VolumeID]time.Time{}
-	for _, m := range r.found.manifest.Snapshots {
-		for _, s := range found {
-			if s.Tags[ebs.TagCopiedFrom] == "" || s.Tags[ebs.TagVolumeOf+string(m.Role)] != string(m.Volume) ||
-				s.Tags[ebs.TagCopiedOver] != over ||
-				s.State != ebs.SnapshotCompleted || s.Tags[ebs.TagRun] == string(r.opts.Run) {
-				continue
-			}
-			b := out[m.Volume]
-			b.Exists, b.Keys = true, append(b.Keys, s.KMSKey)
-			if s.StartedAt.After(newest[m.Volume]) || newest[m.Volume].IsZero() {
-				newest[m.Volume], b.Archived = s.StartedAt, s.Archived
-			}
-			out[m.Volume] = b
-		}
-	}
-	return out, nil
 }

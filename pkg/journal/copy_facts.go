@@ -14,7 +14,7 @@ type CopyFacts struct {
 	Shared []cluster.SnapshotID
 	// Asked are the snapshots that it was about to ask for a copy of, and Made the last copy that EC2 accepted of each.
 	Asked map[cluster.SnapshotID]bool
-	Made  map[cluster.SnapshotID]cluster.SnapshotID
+	Made  map[cluster.SnapshotID]CopiedSnapshot
 	// Unclear is why one of these records cannot be read.
 	Unclear error
 }
@@ -40,9 +40,9 @@ func (r *reader) followCopy(record *phase.Record) {
 		var c CopiedSnapshot
 		err = json.Unmarshal(record.Data, &c)
 		if f.Made == nil {
-			f.Made = map[cluster.SnapshotID]cluster.SnapshotID{}
+			f.Made = map[cluster.SnapshotID]CopiedSnapshot{}
 		}
-		f.Made[c.Snapshot] = c.Copy
+		f.Made[c.Snapshot] = c
 	default: // irrelevant to a copy
 	}
 	if f.Unclear == nil {

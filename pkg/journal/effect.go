@@ -57,4 +57,7 @@ type Volume struct {
 type CopiedSnapshot struct {
 	Snapshot cluster.SnapshotID `json:"snapshot"`
 	Copy     cluster.SnapshotID `json:"copy"`
+	// Volume was the snapshot's; "" in journals of versions that did not record it.
+	Volume cluster.VolumeID `json:"volume,omitempty"`
+	Over   string           `json:"over,omitempty"` // see manifest.CopyOf
 }

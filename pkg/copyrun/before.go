@@ -1,0 +1,88 @@
+package copyrun
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/copyplan"
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/runs"
+)
+
+// before finds the earlier copies of the backup's volumes in the target that came the same way: by their tags those
+// that exist, and by the storage's journals those that were deleted, which EC2 does not show.
+func (r *run) before(ctx context.Context) (map[cluster.VolumeID]copyplan.Before, error) {
+	found, err := r.Target.AllSnapshots(ctx)
+	if err != nil {
+		return nil, failure.Annotate(err, "find earlier copies", r.Target.Region())
+	}
+	earlier, err := r.earlierRuns(ctx)
+	if err != nil {
+		return nil, failure.Annotate(err, "find earlier copies", r.To.URL())
+	}
+	over := r.copyOf().Over()
+	out := map[cluster.VolumeID]copyplan.Before{}
+	for _, m := range r.found.manifest.Snapshots {
+		var b copyplan.Before
+		var newest time.Time
+		exists := map[cluster.SnapshotID]bool{}
+		last, at := lastOf(earlier, m.Volume, over)
+		for _, s := range found {
+			if s.Tags[ebs.TagCopiedFrom] == "" || s.Tags[ebs.TagVolumeOf+string(m.Role)] != string(m.Volume) ||
+				s.Tags[ebs.TagCopiedOver] != over ||
+				s.State != ebs.SnapshotCompleted || s.Tags[ebs.TagRun] == string(r.opts.Run) {
+				continue
+			}
+			b.Exists, b.Keys, exists[s.ID] = true, append(b.Keys, s.KMSKey), true
+			if s.StartedAt.After(newest) || newest.IsZero() {
+				newest, b.Archived = s.StartedAt, s.Archived
+			}
+			ours := func(r madeBefore) bool { return string(r.run) == s.Tags[ebs.TagRun] }
+			if s.StartedAt.After(at) && !slices.ContainsFunc(earlier, ours) { // for another storage, and later
+				last = ""
+			}
+		}
+		if last != "" && !exists[last] {
+			b.Exists = false
+		}
+		if b.Exists || last != "" {
+			out[m.Volume] = b
+		}
+	}
+	return out, nil
+}
+
+// madeBefore are the copies that EC2 accepted for a run.
+type madeBefore struct {
+	run  cluster.RunID
+	last time.Time // that its journal has
+	made map[sourceID]journal.CopiedSnapshot
+}
+
+// earlierRuns reads what the storage's other runs copied into the region, the newest first.
+func (r *run) earlierRuns(ctx context.Context) (out []madeBefore, err error) {
+	all, err := runs.List(ctx, r.To)
+	for _, one := range all {
+		if one.History != nil && one.Operation == journal.Copy && one.About.Region == r.Target.Region() &&
+			one.ID != r.opts.Run {
+			out = append(out, madeBefore{one.ID, one.Last, journal.ReadFacts(one.History.Records).Copy.Made})
+		}
+	}
+	return out, err
+}
+
+// lastOf is the newest copy of a volume that these runs made, and when at the latest; "" if there is none.
+func lastOf(earlier []madeBefore, volume cluster.VolumeID, over string) (cluster.SnapshotID, time.Time) {
+	for _, r := range earlier {
+		for _, made := range r.made {
+			if made.Volume == volume && made.Over == over {
+				return made.Copy, r.last
+			}
+		}
+	}
+	return "", time.Time{}
+}
