@@ -14,7 +14,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/copyrun"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/gc"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/manifest/manifesttest"
 	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/runner"
@@ -109,6 +111,59 @@ func TestRun_SignKey_SignsTheCopy(t *testing.T) {
 	_, err = catalog.Catalog{Store: l.to.at(), VerifyKey: manifesttest.OtherKey(t).VerifyKey()}.Load(t.Context(), backup)
 	require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "sign")
+}
+
+// A copy keeps the manifest of its nearest signed source, byte by byte, with the signature, and names it; without a key of
+// its own there is a warning. Deleting a copy deletes that, too. What the source has no more, or what was changed there, is not
+// carried on.
+func TestRun_SourceIsSigned_KeptWithTheCopies(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	l.signKey = manifesttest.SigningKey(t)
+	backup := l.backup(t)
+	onward := l.onward("onward")
+	reported := &notes{}
+	deps := l.deps()
+	deps.Sink = reported
+	options := l.options(backup, "run-1")
+	options.VerifyKey = l.signKey.VerifyKey()
+	_, err := copyrun.Run(t.Context(), deps, options)
+	require.NoError(t, err)
+	require.Contains(t, reported.text, "its copy will not be")
+	onward.run(t, backup, "run-2")
+	signed, _, err := l.from.store.Get(t.Context(), manifest.ManifestKey(backup))
+	require.NoError(t, err)
+	seal, _, err := l.from.store.Get(t.Context(), manifest.SealKey(backup))
+	require.NoError(t, err)
+	for _, at := range []*place{l.to, onward.to} {
+		m, err := catalogOf(at).Load(t.Context(), backup)
+		require.NoError(t, err)
+		origin, err := catalogOf(at).Origin(t.Context(), m)
+		require.NoError(t, err)
+		require.Equal(t, signed, origin.Document)
+		of, err := manifest.DecodeSeal(seal)
+		require.NoError(t, err)
+		require.Equal(t, of.Signature, origin.Signature)
+	}
+
+	document, _ := manifest.OriginKeys(backup)
+	body, version, err := l.to.store.Get(t.Context(), document)
+	require.NoError(t, err)
+	_, err = l.to.store.Replace(t.Context(), document, append(body, '\n'), version)
+	require.NoError(t, err)
+	third := l.onward("third")
+	third.run(t, backup, "run-3")
+	m, err := catalogOf(third.to).Load(t.Context(), backup)
+	require.NoError(t, err)
+	require.Nil(t, m.CopyOf.FirstSigned())
+	_, err = catalogOf(third.to).Origin(t.Context(), m)
+	require.Equal(t, failure.NotFound, failure.KindOf(err), "%v", err)
+
+	_, err = gc.Delete(t.Context(), gc.Deps{EBS: l.to.client, Store: l.to.at()}, gc.DeleteOptions{Backup: backup, Last: true, Rate: 1000})
+	require.NoError(t, err)
+	left, err := l.to.store.List(t.Context(), manifest.BackupPrefix(backup))
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 // What cannot be copied is refused before anything is shared or made.

@@ -62,7 +62,8 @@ type lab struct {
 	from, to *place
 	topology cluster.Topology
 	made     int
-	empty    bool // nothing is written on the volumes: as EC2 then does not report how much is, their size counts
+	signKey  *manifest.SigningKey // of the backups; nil signs none
+	empty    bool                 // nothing is written on the volumes: as EC2 then does not report how much is, their size counts
 }
 
 // newLab has so many stores with one volume each. change may alter each account.
@@ -131,7 +132,7 @@ func (l *lab) backup(t *testing.T) cluster.BackupID {
 		snap := manifest.NewSnapshot(made[0].ID, s.ID, v, start)
 		m.Snapshots = append(m.Snapshots, snap)
 	}
-	backups := catalog.Catalog{Store: l.from.at()}
+	backups := catalog.Catalog{Store: l.from.at(), SignKey: l.signKey}
 	require.NoError(t, backups.Claim(t.Context(), catalog.Claim{ID: m.ID, Run: m.Run, Cluster: l.topology.Cluster, ClaimedAt: start}))
 	require.NoError(t, backups.PutManifest(t.Context(), m))
 	require.NoError(t, backups.Seal(t.Context(), m.ID, start, 1<<30))

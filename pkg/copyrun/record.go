@@ -23,8 +23,8 @@ func (r *run) claim(ctx context.Context, _ *phase.Scope) error {
 	})
 }
 
-// record writes the manifest, unsealed, and the marks before it.
-func (r *run) record(ctx context.Context, _ *phase.Scope) error {
+// record writes the manifest, unsealed, and before it the marks and the signed source.
+func (r *run) record(ctx context.Context, s *phase.Scope) error {
 	if r.earlier.sealed {
 		return nil
 	}
@@ -53,7 +53,32 @@ func (r *run) record(ctx context.Context, _ *phase.Scope) error {
 			return err
 		}
 	}
+	if err := r.keepOrigin(ctx, s, m); err != nil {
+		return err
+	}
 	return r.to.PutManifest(ctx, m)
+}
+
+// keepOrigin keeps the source with its signature, or the nearest one that was signed: what it has of that is then
+// carried on.
+func (r *run) keepOrigin(ctx context.Context, s *phase.Scope, m *manifest.Manifest) error {
+	origin := r.found.origin
+	if m.CopyOf.FirstSigned() == nil {
+		return nil
+	}
+	if !m.CopyOf.Signed {
+		var err error
+		origin, err = r.from.Origin(ctx, r.found.manifest)
+		if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) { // a restore does without
+			s.Warn("the signature of what the backup was copied from is not kept: %v", err)
+			m.CopyOf.CopyOf = m.CopyOf.CopyOf.Unsigned()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return r.to.PutOrigin(ctx, m.ID, origin)
 }
 
 // names reports whether a manifest names the copies.
@@ -88,10 +113,10 @@ func (r *run) draft(ctx context.Context) (*manifest.Manifest, error) {
 
 // copyOf describes the source, except for its storage.
 func (r *run) copyOf() *manifest.CopyOf {
-	of, sum := r.found.manifest, sha256.Sum256(r.found.document)
+	of, sum := r.found.manifest, sha256.Sum256(r.found.origin.Document)
 	return &manifest.CopyOf{
 		Run: of.Run, Tool: of.Tool, Region: of.Region, Account: r.found.source[of.Snapshots[0].ID].Owner,
-		ManifestSHA256: hex.EncodeToString(sum[:]), CopyOf: of.CopyOf,
+		ManifestSHA256: hex.EncodeToString(sum[:]), Signed: r.found.origin.Signature != "", CopyOf: of.CopyOf,
 	}
 }
 

@@ -58,6 +58,10 @@ func retain(ctx context.Context, store objstore.Store, m *manifest.Manifest, o O
 	if m.Marks != nil {
 		keys = append(keys, manifest.MarksKey(m.ID))
 	}
+	if m.CopyOf.FirstSigned() != nil {
+		document, signature := manifest.OriginKeys(m.ID)
+		keys = append(keys, document, signature)
+	}
 	wanted := o.retention()
 	out := Objects{Mode: wanted.Mode, Until: wanted.Until}
 	if o.DryRun {

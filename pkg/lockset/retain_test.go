@@ -75,3 +75,29 @@ func TestLock_BucketWithObjectLock_KeepsTheObjectsAsLong(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, objstore.RetainGovernance, got.Mode)
 }
+
+// A copy's signed source is kept as long as the copy.
+func TestLock_CopyOfASignedBackup_KeepsItsSource(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	server, bucket := p.inBucket(t, nil)
+	server.LockBucket("backups")
+	m, err := p.backups.Load(t.Context(), "b")
+	require.NoError(t, err)
+	require.NoError(t, p.backups.Store.Delete(t.Context(), manifest.ManifestKey("b")))
+	require.NoError(t, p.backups.Store.Delete(t.Context(), manifest.SealKey("b")))
+	m.CopyOf = &manifest.CopyOf{Run: "r", Storage: "s", Region: "r", Account: "a", CopyOf: &manifest.CopyOf{Signed: true}}
+	require.NoError(t, p.backups.PutOrigin(t.Context(), "b", catalog.Origin{Document: []byte("{}"), Signature: "s"}))
+	require.NoError(t, p.backups.PutManifest(t.Context(), m))
+	require.NoError(t, p.backups.Seal(t.Context(), "b", time.Now(), 0))
+	until := p.days(1)
+	r, err := p.lock(t, ebs.LockGovernance, until, 0)
+	require.NoError(t, err)
+	document, signature := manifest.OriginKeys("b")
+	require.Subset(t, r.Objects.Kept, []string{document, signature})
+	for _, key := range []string{document, signature} {
+		got, err := bucket.Retention(t.Context(), key, "")
+		require.NoError(t, err)
+		require.False(t, got.Until.Before(until), key)
+	}
+}

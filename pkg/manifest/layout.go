@@ -30,6 +30,10 @@ const (
 	BackupMetaFile = "backupmeta"    // br's document of the same
 	MarksFile      = "marks.gz"      // before the manifest, which holds its digest
 	SealFile       = "seal.json"     // last: all snapshots are completed
+
+	// Before the manifest of a copy: the manifest of the nearest source that was signed, and its signature.
+	OriginFile          = "origin.json"
+	OriginSignatureFile = "origin.json.minisig"
 )
 
 // The files that br and TiDB Operator write at the root of a prefix.
@@ -86,6 +90,11 @@ func ReportKey(id cluster.BackupID, run cluster.RunID) string {
 
 // BackupMetaKey is the object with br's document of a backup.
 func BackupMetaKey(id cluster.BackupID) string { return BackupPrefix(id) + BackupMetaFile }
+
+// OriginKeys are those of the signed source of a copy: its manifest, and its signature.
+func OriginKeys(id cluster.BackupID) (document, signature string) {
+	return BackupPrefix(id) + OriginFile, BackupPrefix(id) + OriginSignatureFile
+}
 
 // RunPrefix is the folder of a run, with a final '/'.
 func RunPrefix(run cluster.RunID) string { return RunsPrefix + string(run) + "/" }

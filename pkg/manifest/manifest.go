@@ -88,6 +88,8 @@ type CopyOf struct {
 	Region         string        `json:"region"`
 	Account        string        `json:"account"`
 	ManifestSHA256 string        `json:"manifestSHA256"` // of the source's manifest, hexadecimal
+	// Signed means that it was, and that its manifest and signature are kept with the copy unless a nearer one's are.
+	Signed bool `json:"signed,omitempty"`
 	// CopyOf is the source's own, if it was a copy, too: so the chain ends at the backup that was cut.
 	CopyOf *CopyOf `json:"copyOf,omitempty"`
 }
@@ -99,6 +101,24 @@ func (c *CopyOf) Over() string {
 		return ""
 	}
 	return strings.TrimSpace(c.Region + "/" + c.Account + " " + c.CopyOf.Over())
+}
+
+// FirstSigned is the nearest source that was signed, whose manifest is kept with the copy; nil if there is none.
+func (c *CopyOf) FirstSigned() *CopyOf {
+	for c != nil && !c.Signed {
+		c = c.CopyOf
+	}
+	return c
+}
+
+// Unsigned is the chain without what was signed.
+func (c *CopyOf) Unsigned() *CopyOf {
+	if c == nil {
+		return nil
+	}
+	out := *c
+	out.Signed, out.CopyOf = false, c.CopyOf.Unsigned()
+	return &out
 }
 
 // Snapshot is one EBS snapshot with what its volume was like at the cut.
