@@ -92,14 +92,14 @@ func rewriteGuards() []Mutant {
 		in("pkg/archive/lease/others.go", "a rewriter whose lease is broken replaces archives", noLoss,
 			"		if err := sealAgain(ctx); err != nil {", "		if err := error(nil); err != nil {",
 			"TestBreak_Rewriter_CannotRenew"),
-		replacing("an archive is replaced in whatever version it is",
+		in("pkg/archive/replace/replace.go", "an archive is replaced in whatever version it is", noLoss,
 			"		if version != a.versions[id] {", "		if err != nil {",
-			"TestRun_LeaseOfRewritingIsBroken_ReplacesNothing|TestModel_ManyClients_NoArchiveLosesABlock"),
-		replacing("a rewriter does not look whether its lease was broken while it read the archives",
+			"TestRun_LeaseOfRewritingIsBroken_ReplacesNothing|TestModel_ManyClients_NoArchiveLosesABlock").heldBy("pkg/archive/prune"),
+		in("pkg/archive/replace/replace.go", "a rewriter does not look whether its lease was broken while it read the archives", noLoss,
 			"	if err := l.Renew(kept); err != nil {", "	if err := error(nil); err != nil {",
-			"TestRun_LeaseOfRewritingIsBroken_ReplacesNothing"),
+			"TestRun_LeaseOfRewritingIsBroken_ReplacesNothing").heldBy("pkg/archive/prune"),
 		in("pkg/archive/prune/rewrite.go", "an archive is replaced before its packs are stored", noLoss,
-			"	if err := w.flush(); err != nil {\n		return err\n	}\n	if err := w.Commit", "	_ = w.flush()\n	if err := w.Commit",
+			"	if err := w.out.Flush(); err != nil {\n		return err\n	}\n	if err := w.Commit", "	_ = w.out.Flush()\n	if err := w.Commit",
 			"TestRun_PackCannotBeWritten_ReplacesNothing"),
 		in("pkg/archive/prune/rewrite.go", "a block is copied that is not that of its digest", noLoss,
 			" || sha256.Sum256(raw) != from.Block.Digest {", " || sha256.Sum256(raw) == (format.Digest{}) {",
@@ -115,13 +115,6 @@ func rewriteGuards() []Mutant {
 			"	var err error\n	if v.packs, err = r.Packs(ctx); err != nil {\n		return nil, err\n	}\n	archives, err := v.archives(ctx)\n	if err != nil {",
 			"TestRun_ArchiveIsRewrittenMeanwhile_IsSound"),
 	}
-}
-
-// replacing is a guard of package replace, which a prune's tests hold.
-func replacing(name, from, to, tests string) Mutant {
-	m := in("pkg/archive/replace/replace.go", name, "no archive loses a block to a prune", from, to, tests)
-	m.Package = "pkg/archive/prune"
-	return m
 }
 
 // slotGuards are those of the keys that unlock a repository.

@@ -4,16 +4,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"github.com/tisnap/tisnap/pkg/archive/codec"
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/lease"
 	"github.com/tisnap/tisnap/pkg/archive/replace"
-	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
@@ -48,9 +45,7 @@ type rewriter struct {
 	known    map[format.SegmentName]bool
 	renamed  map[format.SegmentName]format.SegmentName // since the last commit
 	moved    map[placeInPack]format.Place
-	packing  *repository.Packing
-	packer   *repository.Packer
-	written  atomic.Int64
+	out      *replace.Packs
 	before   int64 // written, at the last commit
 }
 
@@ -93,10 +88,10 @@ func (p *pruner) rewrite(ctx context.Context) (done bool, err error) {
 	p.report.Rewriting.Packs, p.report.Rewriting.ReadBytes = packs, 0
 	w := &rewriter{
 		pruner: p, known: map[format.SegmentName]bool{}, renamed: map[format.SegmentName]format.SegmentName{},
-		moved: map[placeInPack]format.Place{},
+		moved: map[placeInPack]format.Place{}, out: replace.NewPacks(p.repository, codec.None),
 	}
 	err = replace.Run(ctx, p.repository, p.opts.Owner, w.read, w.run)
-	p.report.Rewriting.WrittenBytes = w.written.Load()
+	p.report.Rewriting.WrittenBytes = w.out.Written()
 	if w.Archives == nil {
 		return false, err
 	}
@@ -125,22 +120,22 @@ func (w *rewriter) run(ctx context.Context, archives *replace.Archives) error {
 	})
 	for i, s := range w.segments {
 		if i == 0 || s.volumeOf != w.segments[i-1].volumeOf {
-			if err := w.flush(); err != nil {
+			if err := w.out.Flush(); err != nil {
 				return err
 			}
-			if err := w.begin(ctx, s.volumeOf); err != nil {
+			if err := w.out.Begin(ctx, s.store, s.role); err != nil {
 				return err
 			}
 		}
 		if err := w.segment(ctx, s); err != nil {
-			_ = w.packing.Wait() // err is why
+			w.out.Abandon()
 			return err
 		}
-		if w.written.Load()-w.before >= commitBytes {
+		if w.out.Written()-w.before >= commitBytes {
 			if err := w.commit(ctx); err != nil {
 				return err
 			}
-			if err := w.begin(ctx, s.volumeOf); err != nil {
+			if err := w.out.Begin(ctx, s.store, s.role); err != nil {
 				return err
 			}
 		}
@@ -164,28 +159,6 @@ func (w *rewriter) read(_ string, a *format.Archive, err error) error {
 		}
 	}
 	return nil
-}
-
-// begin starts packs for blocks of a volume.
-func (w *rewriter) begin(ctx context.Context, of volumeOf) (err error) {
-	w.packing = w.repository.Pack(ctx, repository.PackOptions{
-		Source: format.Source{Volumes: []format.SourceVolume{{Store: of.store, Role: of.role}}},
-		Names:  format.NewPackNames(), Level: codec.None, Packers: 1, Uploads: 1,
-		Stored: func(_ int, size int64) { w.written.Add(size) },
-	})
-	w.packer, err = w.packing.Packer()
-	return err
-}
-
-// flush stores the packs that were begun.
-func (w *rewriter) flush() error {
-	if w.packer == nil {
-		return nil
-	}
-	err := w.packer.Flush()
-	err = errors.Join(err, w.packing.Wait())
-	w.packer = nil
-	return err
 }
 
 // segment writes a segment again that refers to chosen packs, and copies the blocks that it has there.
@@ -214,7 +187,7 @@ func (w *rewriter) segment(ctx context.Context, of segmentOf) error {
 			return nil //nolint:nilerr // it is counted, and stays where it is
 		}
 		origin := format.Origin{Index: saturate.To[uint32](of.number*format.SegmentBlocks + i)}
-		to, err := w.packer.AddPacked(origin, from.Block.Digest, len(raw), from.Block.Codec, packed)
+		to, err := w.out.AddPacked(origin, from.Block.Digest, len(raw), from.Block.Codec, packed)
 		if err != nil {
 			return err
 		}
@@ -235,13 +208,13 @@ func (w *rewriter) segment(ctx context.Context, of segmentOf) error {
 
 // commit replaces the archives whose segments were written again, once all packs are stored.
 func (w *rewriter) commit(ctx context.Context) error {
-	if err := w.flush(); err != nil {
+	if err := w.out.Flush(); err != nil {
 		return err
 	}
 	if err := w.Commit(ctx, w.rename); err != nil {
 		return err
 	}
-	w.before = w.written.Load()
+	w.before = w.out.Written()
 	clear(w.renamed)
 	return nil
 }

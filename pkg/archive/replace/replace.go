@@ -53,7 +53,13 @@ func Run(
 		}
 	}()
 	a := &Archives{Replaced: map[string]bool{}, repository: r, versions: map[string]objstore.Version{}}
-	if err := a.read(kept, read); err != nil {
+	err = Each(kept, r, func(id string, archive *format.Archive, version objstore.Version, err error) error {
+		if err == nil {
+			a.versions[id] = version
+		}
+		return read(id, archive, err)
+	})
+	if err != nil {
 		return err
 	}
 	if err := l.Renew(kept); err != nil {
@@ -62,21 +68,21 @@ func Run(
 	return do(kept, a)
 }
 
-// read reads all archives, as they are now.
-func (a *Archives) read(ctx context.Context, use func(string, *format.Archive, error) error) error {
-	ids, err := a.repository.Archives(ctx)
+// Each calls use for each archive, as it is now, with its version, or why it cannot be read.
+func Each(
+	ctx context.Context, r *repository.Repository,
+	use func(id string, a *format.Archive, version objstore.Version, err error) error,
+) error {
+	ids, err := r.Archives(ctx)
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
-		archive, version, err := a.repository.ArchiveVersion(ctx, id)
+		a, version, err := r.ArchiveVersion(ctx, id)
 		if Gone(err) {
 			continue
 		}
-		if err == nil {
-			a.versions[id] = version
-		}
-		if err := use(id, archive, err); err != nil {
+		if err := use(id, a, version, err); err != nil {
 			return err
 		}
 	}
