@@ -9,6 +9,7 @@ import argparse
 import base64
 import hashlib
 import hmac
+import itertools
 import json
 import pathlib
 import struct
@@ -308,15 +309,18 @@ class Repository:
 
     def volume(self, about, out):
         size, index, linear = int(about["size"]), 0, hashlib.sha256()
-        for name in about.get("segments", []):
-            for state, *place in self.segment(name):
+        for name, want in itertools.zip_longest(about.get("segments", []), about.get("proofs", [])):
+            proof = hashlib.sha256()
+            for number, (state, *place) in enumerate(self.segment(name)):
                 rest = min(BLOCK, size - index * BLOCK)
                 data = self.block(*place) if state == SAVED else bytes(rest)
                 check(len(data) == rest, f"block {index} has {len(data)} bytes, not {rest}")
                 if state == SAVED:
                     linear.update(place[-1])
+                    proof.update(struct.pack(">I", number) + place[-1])
                 out.write(data)
                 index += 1
+            check(want in (None, proof.hexdigest()), f"the proof of segs/{name} is another")
         check(index == -(-size // BLOCK), f"the segments have {index} blocks, which are not {size} bytes")
         check(linear.hexdigest() == about["checksum"], "the checksum of the volume is another")
 

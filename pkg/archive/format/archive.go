@@ -50,6 +50,8 @@ type Volume struct {
 	Segments []SegmentName `json:"segments,omitempty"` // its map, SegmentBlocks blocks each
 	Counts   Counts        `json:"counts"`
 	Checksum Digest        `json:"checksum"` // linear, over the saved blocks
+	// Proofs are those of the segments: see Segment.Proof. It may have none.
+	Proofs []Digest `json:"proofs,omitempty"`
 }
 
 // Counts are blocks of a volume by state. The rest is absent.
@@ -57,6 +59,22 @@ type Counts struct {
 	Saved int64 `json:"saved"`
 	Zero  int64 `json:"zero"`
 	Free  int64 `json:"free"`
+}
+
+// Plus are the counts with those of a segment.
+func (c Counts) Plus(s Segment) Counts {
+	for i := range s {
+		switch s[i].State {
+		case Saved:
+			c.Saved++
+		case Zero:
+			c.Zero++
+		case Free:
+			c.Free++
+		case Absent:
+		}
+	}
+	return c
 }
 
 // Blocks is how many blocks a volume of this size has.
@@ -73,6 +91,10 @@ func (a *Archive) check() error {
 			if want := (blocks + SegmentBlocks - 1) / SegmentBlocks; v.Size < 0 || int64(len(v.Segments)) != want {
 				return failure.New(failure.Corrupt, "", "", "volume %s of store %d has %d segments for %d bytes",
 					v.Role, s.ID, len(v.Segments), v.Size)
+			}
+			if n := len(v.Proofs); n > 0 && n != len(v.Segments) {
+				return failure.New(failure.Corrupt, "", "", "volume %s of store %d has %d proofs of %d segments",
+					v.Role, s.ID, n, len(v.Segments))
 			}
 			if c := v.Counts; min(c.Saved, c.Zero, c.Free) < 0 || max(c.Saved, c.Zero, c.Free) > blocks ||
 				c.Saved+c.Zero+c.Free > blocks {

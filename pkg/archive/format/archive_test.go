@@ -78,6 +78,7 @@ func TestSeal_ArchiveThatContradictsItself_Refused(t *testing.T) {
 	for what, change := range map[string]func(*Archive){
 		"digest":     func(a *Archive) { a.Manifest.Data = nil },
 		"2 segments": func(a *Archive) { a.Stores[0].Volumes[0].Size-- },
+		"3 proofs":   func(a *Archive) { a.Stores[0].Volumes[0].Proofs = make([]Digest, 3) },
 		"segments":   func(a *Archive) { a.Stores[0].Volumes[0].Size = -1 },
 		"blocks":     func(a *Archive) { a.Stores[0].Volumes[0].Counts.Zero = SegmentBlocks },
 		"not {":      func(a *Archive) { a.Stores[0].Volumes[0].Counts.Free = -1 },

@@ -3,9 +3,11 @@ package format
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/binary"
 	"hash"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
 const (
@@ -47,6 +49,22 @@ func (s Segment) Saved() (n int64) {
 		}
 	}
 	return n
+}
+
+// Proof is what an archive keeps of a segment besides its name: the SHA-256 over each saved block's number in the
+// segment and its digest. A map that is lost can be made again, from wherever the blocks are known, if it has the proof
+// of the lost one: it then restores the same.
+func (s Segment) Proof() Digest {
+	h := sha256.New()
+	var number [4]byte
+	for i := range s {
+		if s[i].State == Saved {
+			binary.BigEndian.PutUint32(number[:], saturate.To[uint32](i))
+			h.Write(number[:])
+			h.Write(s[i].Block.Digest[:])
+		}
+	}
+	return Digest(h.Sum(nil))
 }
 
 // Seal returns a segment's name and its object. Equal segments have equal names, under one key generation: where there

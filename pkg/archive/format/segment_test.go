@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -161,6 +162,23 @@ func TestUnzstd_MoreThanAllowed_Refused(t *testing.T) {
 	_, err = unzstd(bomb, maxSegment)
 	require.Error(t, err)
 	assert.Equal(t, failure.Corrupt, failure.KindOf(err))
+}
+
+// The proof of a segment is of its blocks and their numbers, and of nothing that a copy of it may have otherwise.
+func TestProof_IsOfTheBlocksAndTheirNumbers(t *testing.T) {
+	t.Parallel()
+	at := func(pack byte, digest byte) Place {
+		return Place{State: Saved, Pack: PackRef{Name: PackName{pack}}, Block: Block{Digest: Digest{digest}}}
+	}
+	one := Segment{at(1, 1), {}, at(1, 2)}
+	require.Equal(t, one.Proof(), Segment{at(5, 1), {State: Free}, at(6, 2)}.Proof())
+	for _, other := range []Segment{
+		{at(1, 1), at(1, 2), {}}, {{}, at(1, 1), at(1, 2)}, {at(1, 1)}, {at(1, 2), {}, at(1, 1)}, {at(1, 1), at(1, 1), at(1, 2)},
+	} {
+		require.NotEqual(t, one.Proof(), other.Proof())
+	}
+	sum := sha256.Sum256(slices.Concat([]byte{0, 0, 0, 0, 1}, make([]byte, 31), []byte{0, 0, 0, 2, 2}, make([]byte, 31)))
+	require.Equal(t, Digest(sum), one.Proof())
 }
 
 func TestChecksum_IsThatOfTheDigests(t *testing.T) {

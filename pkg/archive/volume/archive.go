@@ -127,7 +127,7 @@ func (a *Archiver) Archive(ctx context.Context, task Task) (v format.Volume, sta
 		if err != nil {
 			return v, stats, err
 		}
-		v.Segments = append(v.Segments, name)
+		v.Segments, v.Proofs = append(v.Segments, name), append(v.Proofs, places.Proof())
 		count(places, &v.Counts, checksum)
 	}
 	v.Checksum = checksum.Sum()
@@ -185,16 +185,10 @@ func segments(size int64) int {
 
 // count adds a segment's blocks to the counts and to the checksum of a volume.
 func count(s format.Segment, counts *format.Counts, checksum *format.Checksum) {
+	*counts = counts.Plus(s)
 	for _, place := range s {
-		switch place.State {
-		case format.Saved:
-			counts.Saved++
+		if place.State == format.Saved {
 			checksum.Add(place.Block.Digest)
-		case format.Zero:
-			counts.Zero++
-		case format.Free:
-			counts.Free++
-		case format.Absent:
 		}
 	}
 }

@@ -129,6 +129,9 @@ func TestArchive_Volume_IsGivenBack(t *testing.T) {
 			require.EqualValues(t, (blocks+1)/4, stats.Zero)
 			require.Equal(t, stats.Read, stats.Zero+stats.Repeated+stats.Packed)
 			require.True(t, bytes.Equal(data, l.restored(t, v)))
+			s, err := l.Segment(t.Context(), v.Segments[0])
+			require.NoError(t, err)
+			require.Equal(t, []format.Digest{s.Proof()}, v.Proofs)
 		})
 	}
 }
