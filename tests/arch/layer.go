@@ -41,6 +41,7 @@ func layers() [][]string {
 		{"kube/kubetest", "ebsdirect", "archive/repository", "archive/lease"},
 		{"archive/volume", "archive/archivetest", "archive/replace"},
 		{"archive/snapshot", "archive/verify", "archive/bench", "archive/prune"},
+		{"archive/repair"},
 		{"earlyapply", "marks", "phase"},
 		{"catalog", "runlock", "journal", "storage"},
 		{"hold", "runs", "runner"},

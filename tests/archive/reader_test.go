@@ -24,7 +24,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/codec"
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/prune"
+	"github.com/tisnap/tisnap/pkg/archive/repair"
 	archive "github.com/tisnap/tisnap/pkg/archive/repository"
+	"github.com/tisnap/tisnap/pkg/archive/verify"
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
@@ -110,7 +112,7 @@ func (r *repository) save(volume []byte) format.Segment {
 		}
 		var err error
 		if w == nil {
-			w, err = format.NewPackWriter(&out, r.keys, format.Source{Archive: "one"}, format.NewPackName())
+			w, err = format.NewPackWriter(&out, r.keys, format.Source{Archive: "one", Volumes: []format.SourceVolume{{Store: 4, Role: "data"}}}, format.NewPackName())
 			require.NoError(r.t, err)
 		}
 		levels := codec.Levels()
@@ -139,10 +141,10 @@ func (r *repository) commit(id string, size int64, s format.Segment) {
 		name, object, err := part.SealUnique(r.keys)
 		require.NoError(r.t, err)
 		r.put(name.Path(), object)
-		v.Segments = append(v.Segments, name)
+		v.Segments, v.Proofs = append(v.Segments, name), append(v.Proofs, part.Proof())
+		v.Counts = v.Counts.Plus(part)
 		for _, p := range part {
 			if p.State == format.Saved {
-				v.Counts.Saved++
 				sum.Add(p.Block.Digest)
 			}
 		}
@@ -261,6 +263,43 @@ func TestReader_ReadsTheTestVectors(t *testing.T) {
 		require.NoError(t, err)
 		sum := sha256.Sum256(got)
 		assert.Equal(t, v.Volume.SHA256, hex.EncodeToString(sum[:]))
+	}
+}
+
+// A map that was lost, and blocks of a pack that was, are where a repair has put them.
+func TestReader_GivesBackWhatARepairRepaired(t *testing.T) {
+	t.Parallel()
+	r := newRepository(t)
+	data := volume(4, 12)
+	all := r.save(data)
+	r.commit("one", int64(len(data)), all)
+	again := r.save(data) // the same blocks in other packs
+	r.commit("two", int64(len(data)), again)
+	store, err := objstore.Open(t.Context(), "file://"+r.folder, objstore.Config{})
+	require.NoError(t, err)
+	opened, err := archive.Open(t.Context(), store, r.ids[0])
+	require.NoError(t, err)
+	lost, err := opened.Archive(t.Context(), "two")
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(filepath.Join(r.folder, lost.Stores[1].Volumes[0].Segments[0].Path())))
+	for i := range all {
+		if all[i].State == format.Saved {
+			require.NoError(t, os.Remove(filepath.Join(r.folder, all[i].Pack.Name.Path())))
+			break
+		}
+	}
+	_, err = r.read("one")
+	require.Error(t, err)
+	report, err := repair.Run(t.Context(), opened, repair.Options{Options: verify.Options{
+		Archives: []string{"one", "two"}, Level: verify.Data, Sample: 1, Reads: 1,
+	}})
+	require.NoError(t, err)
+	require.Empty(t, report.Left)
+	require.Equal(t, 2, report.Replaced)
+	for _, id := range []string{"one", "two"} {
+		got, err := r.read(id)
+		require.NoError(t, err)
+		assert.True(t, bytes.Equal(data, got), id)
 	}
 }
 

@@ -117,6 +117,40 @@ func rewriteGuards() []Mutant {
 	}
 }
 
+// repairGuards are those by which a repair makes nothing but what was archived.
+func repairGuards() []Mutant {
+	const asItWas = "a repair puts back what was archived, or nothing"
+	return []Mutant{
+		in("pkg/archive/repair/rebuild.go", "a map is made again that is another one", asItWas,
+			"m.places == nil && candidate.Proof() == m.proof", "m.places == nil && from != \"\"",
+			"TestRun_LostMapThatIsNotProven_IsListed"),
+		in("pkg/archive/repair/rebuild.go", "a map that is made again refers to packs that may be about to be deleted", asItWas,
+			"				m.lost[i] = true // in", "				_ = i // in",
+			"TestRun_LostMap_RefersToNewPacksAlone"),
+		in("pkg/archive/repair/rebuild.go", "a later archive relies on blocks of which nothing is known", asItWas,
+			"			candidate[i].State = format.Free", "			candidate[i].State = format.Zero",
+			"TestRun_LostMap_IsMadeOfTrailers"),
+		in("pkg/archive/repair/fix.go", "a block is taken from an image that has another one", asItWas,
+			"digest != want.Digest || len(raw) != int(want.Raw)", "len(raw) != int(want.Raw)",
+			"TestRun_LostPack_IsRepairedFromAnImage"),
+		in("pkg/archive/repair/fix.go", "a repair copies a block that is not that of its digest", asItWas,
+			"lost != nil || len(raw) != int(want.Raw) || sha256.Sum256(raw) != want.Digest", "lost != nil || len(raw) != int(want.Raw) || sha256.Sum256(raw) == (format.Digest{})",
+			"TestRun_BlockOfAnotherDigest_IsNotCopied"),
+		in("pkg/archive/repair/repair.go", "a repair replaces an archive before its packs are stored", asItWas,
+			"	if err := w.out.Flush(); err != nil {\n		return err\n	}\n	err :=", "	_ = w.out.Flush()\n	err :=",
+			"TestRun_PackCannotBeWritten_ReplacesNothing"),
+		in("pkg/archive/repair/repair.go", "a repair replaces archives where conditional writes are ignored", asItWas,
+			"	if !w.Settings().Storage.ManyWriters() {", "	if false {",
+			"TestRun_NoConditionalWrites_Refused"),
+		in("pkg/archive/repair/damaged.go", "what was not replaced counts as repaired", "what is damaged is reported",
+			"!(d.committed && archives.Replaced[f.Archive])", "!d.committed",
+			"TestRun_ForgottenMeanwhile_StaysForgotten"),
+		in("pkg/archive/format/archive.go", "an archive is read whose proofs are not of its maps", "any damage of an archive is found, and never restored silently",
+			"n > 0 && n != len(v.Segments)", "n < 0",
+			"TestSeal_ArchiveThatContradictsItself_Refused"),
+	}
+}
+
 // slotGuards are those of the keys that unlock a repository.
 func slotGuards() []Mutant {
 	return []Mutant{

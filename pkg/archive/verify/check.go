@@ -88,7 +88,7 @@ func (c *check) headers(ctx context.Context) error {
 	}
 	return parallel.Each(ctx, c.options.Reads, packs, func(ctx context.Context, _ int, ref format.PackRef) error {
 		contents, err := c.repository.Contents(ctx, ref.Name, c.packs[ref.Name])
-		if err != nil && !damage(err) {
+		if err != nil && !Damaged(err) {
 			return err
 		}
 		if err == nil && contents.Ref != ref {

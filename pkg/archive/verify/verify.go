@@ -110,7 +110,7 @@ func (v *verifier) archives(ctx context.Context) ([]*format.Archive, error) {
 	for i, id := range v.options.Archives {
 		a, err := v.repository.Archive(ctx, id)
 		switch {
-		case damage(err):
+		case Damaged(err):
 			path, _ := format.ArchivePath(id) // it was read by it
 			v.note(Finding{Archive: id, Object: path, Problem: err.Error()})
 		case err != nil:
@@ -123,9 +123,9 @@ func (v *verifier) archives(ctx context.Context) ([]*format.Archive, error) {
 	return archives, nil
 }
 
-// damage reports whether an error is of the object, and not of the way to it. An object of an unknown format version,
+// Damaged reports whether an error is of the object, and not of the way to it. An object of an unknown format version,
 // which is Usage, may be a newer one or a damaged one: its problem names the version.
-func damage(err error) bool {
+func Damaged(err error) bool {
 	return failure.Is(err, failure.Corrupt) || failure.Is(err, failure.Usage) ||
 		failure.Is(err, failure.NotFound) && failure.HintOf(err) == ""
 }
@@ -152,11 +152,11 @@ func (v *verifier) volume(ctx context.Context, archive string, store uint64, of 
 	k := 0
 	for part, err := range volume.Parts(ctx, v.repository, of) {
 		switch {
-		case damage(err) && part.Blocks == 0:
+		case Damaged(err) && part.Blocks == 0:
 			path, _ := format.ArchivePath(archive) // it was read by it
 			found.add(path, err, nil)
 			continue
-		case damage(err):
+		case Damaged(err):
 			found.add(of.Segments[k].Path(), err, &Range{part.First, part.First + part.Blocks - 1})
 		case err != nil:
 			return err
