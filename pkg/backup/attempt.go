@@ -11,15 +11,43 @@ import (
 
 // attempt is one hold of the cluster, the cut made under it, and its proof. Each attempt gets a new one.
 type attempt struct {
+	number    int        // of the run's holds; 0 before the first
 	hold      *hold.Hold // nil if an earlier process made it
 	times     HoldTimes
 	backupTS  cluster.TS
 	sets      *sets
 	proof     proof
 	stillHeld error // why the cluster was not released although the cut was proven
+	sizes     sizes // of the completed snapshots
 }
 
-func newAttempt() attempt { return attempt{sets: newSets()} }
+func newAttempt(number int) attempt { return attempt{number: number, sets: newSets()} }
+
+// follows notes that earlier processes of the run have held the cluster so often.
+func (a *attempt) follows(attempts int) { a.number += attempts }
+
+// holds notes the hold that the attempt has begun or found.
+func (a *attempt) holds(h *hold.Hold) { a.hold = h }
+
+// cutsAt notes the backup ts.
+func (a *attempt) cutsAt(ts cluster.TS) { a.backupTS = ts }
+
+// wasCut notes how long the cut took.
+func (a *attempt) wasCut(t cutTimes) {
+	a.times.CutStart, a.times.Cut, a.times.Skew = t.start, t.took, t.skew
+}
+
+// completed notes the sizes of the snapshots.
+func (a *attempt) completed(of sizes) { a.sizes = of }
+
+// notReleased notes that the cut is proven, and why the cluster was not released.
+func (a *attempt) notReleased(why error) { a.stillHeld = why }
+
+// adopt continues with the cut of the proof, which an earlier process has recorded.
+func (a *attempt) adopt() {
+	a.backupTS, a.times = a.proof.BackupTS, a.proof.Hold
+	a.proof.restore(a.sets)
+}
 
 // release releases the cluster. lost is set if the hold broke before that; err is of kind Held.
 func (a *attempt) release(ctx context.Context, s *phase.Scope) (lost, err error) {

@@ -109,7 +109,6 @@ type run struct {
 	holder  holder
 	records recorder
 	at      attempt // the one under way, or the last
-	result  Result
 }
 
 // newRun makes a run from complete options.
@@ -127,7 +126,7 @@ func newRun(deps Deps, opts Options) *run {
 		marks:   marker{pd: deps.PD, tikv: deps.TiKV, catalog: backups, opts: opts},
 		holder:  holder{pd: deps.PD, tikv: deps.TiKV, fence: scaffold.Fence(), storage: deps.Store, opts: opts},
 		records: recorder{pd: deps.PD, ebs: deps.EBS, catalog: backups, opts: opts},
-		at:      newAttempt(),
+		at:      newAttempt(0),
 	}
 }
 
@@ -155,9 +154,17 @@ func Run(ctx context.Context, deps Deps, opts Options) (*Result, error) {
 		return &Result{}, err
 	}
 	outcome, err := r.runner.Execute(ctx, r.book(r.steps(), r.resumption()))
-	r.result.Outcome = outcome
-	r.result.Source, r.result.Hold = r.source.Source, r.at.felt(r.source.Source)
-	return &r.result, err
+	return r.result(outcome), err
+}
+
+// result is what the parts have made.
+func (r *run) result(outcome runner.Outcome) *Result {
+	set, regions := r.marks.kept()
+	return &Result{
+		Outcome: outcome, Manifest: r.records.manifest, Sealed: r.records.sealed, Source: r.source.Source,
+		Hold: r.at.felt(r.source.Source), Attempts: r.at.number, DataBytes: r.at.sizes.all,
+		LargestBytes: r.at.sizes.largest, Marks: set, Regions: regions, Warnings: r.source.warnings,
+	}
 }
 
 // book is what the run does.

@@ -14,8 +14,6 @@ func Continues(h *phase.History, o Options, clusterID uint64) bool {
 	}
 	o.defaults()
 	was, err := journal.ReadAbout(o.Run, h.Records[0])
-	r := newRun(Deps{}, o)
-	r.source.clusterID = clusterID
-	about := r.about()
+	about := o.about(clusterID)
 	return err == nil && was.SameRequest(o.Run, &about) == nil
 }

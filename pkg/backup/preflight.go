@@ -33,7 +33,11 @@ type source struct {
 	rules             preflight.TSRules
 	regions           map[cluster.RegionID]uint64 // versions, as of preflight
 	resolved          cluster.TS                  // the highest resolved ts seen
+	warnings          []string                    // that need attention although the backup succeeds
 }
+
+// adopt continues with the cluster as an earlier process of the run found it.
+func (o *source) adopt(found *preflight.Source) { o.Source = found }
 
 // setRules sets the rules for the backup ts, except for earlier backups: with ConsistentNow it includes everything
 // committed until now.
@@ -153,11 +157,12 @@ func (o *source) awaitTS(ctx context.Context, s *phase.Scope) error {
 		func(text string) { s.Note("%s", text) })
 }
 
-// checkTiFlash returns what becomes of TiFlash stores, or refuses them; "" without any.
-func (o *source) checkTiFlash(s *phase.Scope) (warning string, err error) {
-	warning, err = preflight.CheckTiFlash(o.opts.TiFlash, o.Topology.TiFlashStores, o.opts.Cluster.String())
+// checkTiFlash warns of what becomes of TiFlash stores, or refuses them.
+func (o *source) checkTiFlash(s *phase.Scope) error {
+	warning, err := preflight.CheckTiFlash(o.opts.TiFlash, o.Topology.TiFlashStores, o.opts.Cluster.String())
 	if warning != "" {
 		s.Warn("%s", warning)
+		o.warnings = []string{warning}
 	}
-	return warning, err
+	return err
 }

@@ -30,9 +30,9 @@ func TestRecordAndSeal_CutIsNotProven_AreCorrupt(t *testing.T) {
 				r.at.backupTS = 0
 			}
 			require.Equal(t, failure.Corrupt, failure.KindOf(r.record(t.Context(), nil)))
-			r.result.Manifest = &manifest.Manifest{BackupTS: r.at.backupTS}
+			r.records.drafted(&manifest.Manifest{BackupTS: r.at.backupTS})
 			require.Equal(t, failure.Corrupt, failure.KindOf(r.seal(t.Context(), nil)))
-			require.False(t, r.result.Sealed)
+			require.False(t, r.records.sealed)
 		})
 	}
 }

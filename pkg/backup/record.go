@@ -27,8 +27,10 @@ type recorder struct {
 	catalog catalog.Catalog
 	opts    Options
 
-	zones   map[cluster.Zone]string // nil before they were read
-	sealing bool                    // a seal was requested: it may exist, or still arrive
+	zones    map[cluster.Zone]string // nil before they were read
+	manifest *manifest.Manifest      // nil before it was recorded
+	sealing  bool                    // a seal was requested: it may exist, or still arrive
+	sealed   bool
 }
 
 // draft returns the proven cut's manifest, without marks. The highest timestamp and id are read after the cut, so that
@@ -81,17 +83,20 @@ func (w *recorder) logBackups(ctx context.Context, s *phase.Scope) (found []mani
 	return found
 }
 
+// drafted notes the manifest to record, complete with its marks.
+func (w *recorder) drafted(m *manifest.Manifest) { w.manifest = m }
+
 // put writes the manifest, which must be of the cluster with this id, and br's documents. Idempotent.
-func (w *recorder) put(ctx context.Context, m *manifest.Manifest, clusterID uint64) error {
-	if err := w.checkSource(m, clusterID); err != nil {
+func (w *recorder) put(ctx context.Context, clusterID uint64) error {
+	if err := w.checkSource(w.manifest, clusterID); err != nil {
 		return err
 	}
-	if err := w.catalog.PutManifest(ctx, m); err != nil || w.opts.ClusterMeta == nil {
+	if err := w.catalog.PutManifest(ctx, w.manifest); err != nil || w.opts.ClusterMeta == nil {
 		return err
 	}
 	// TiDB Operator ends the other process's hold, and later finds the snapshots to delete, by this object: it is
 	// written as soon as the cut is proven, and does not mean completion, which the exit code shows.
-	return w.catalog.PutForBR(ctx, m)
+	return w.catalog.PutForBR(ctx, w.manifest)
 }
 
 // zoneIDs returns the ids of the volumes' zones, for restores in other accounts, where the names differ. In its own
@@ -156,31 +161,31 @@ func (w *recorder) nameCut(ctx context.Context, s *phase.Scope, of *cluster.Topo
 	}
 }
 
-// recordedBefore returns the manifest of the cut at this backup ts that an earlier process of the run wrote without
-// recording that; nil if there is none.
-func (w *recorder) recordedBefore(ctx context.Context, ts cluster.TS) (*manifest.Manifest, error) {
+// findRecorded takes over the manifest of the cut at this backup ts, if any, that an earlier process of the run wrote
+// without recording that.
+func (w *recorder) findRecorded(ctx context.Context, ts cluster.TS) error {
 	m, err := w.catalog.Unsealed(ctx, w.opts.Backup)
 	switch {
 	case failure.Is(err, failure.NotFound):
-		return nil, nil
+		return nil
 	case err != nil:
-		return nil, err
+		return err
 	case m.Run != w.opts.Run || m.BackupTS != ts:
-		return nil, failure.New(failure.Conflict, "record backup", string(w.opts.Backup),
+		return failure.New(failure.Conflict, "record backup", string(w.opts.Backup),
 			"there is a manifest of run %s", m.Run)
 	}
-	return m, nil
+	w.manifest = m
+	return nil
 }
 
-// adopt returns the manifest that an earlier process recorded for the cluster with this id. A seal may be in flight
+// adopt takes over the manifest that an earlier process recorded for the cluster with this id. A seal may be in flight
 // since then.
-func (w *recorder) adopt(ctx context.Context, clusterID uint64) (*manifest.Manifest, error) {
+func (w *recorder) adopt(ctx context.Context, clusterID uint64) (err error) {
 	w.sealing = true
-	m, err := w.catalog.Unsealed(ctx, w.opts.Backup)
-	if err != nil {
-		return m, err
+	if w.manifest, err = w.catalog.Unsealed(ctx, w.opts.Backup); err != nil {
+		return err
 	}
-	return m, w.checkSource(m, clusterID)
+	return w.checkSource(w.manifest, clusterID)
 }
 
 // checkSource returns a Conflict if a manifest is of another cluster than the one with this id.

@@ -47,7 +47,8 @@ func TestPut_ManifestOfANamesake_IsNotWritten(t *testing.T) {
 	store := objstoretest.NewMemory(nil)
 	r := newRun(Deps{Store: store}, Options{Backup: "b", Run: "r"})
 	m := &manifest.Manifest{ID: "b", Run: "r", Source: cluster.Topology{ClusterID: 8}}
-	err := r.records.put(t.Context(), m, 7)
+	r.records.drafted(m)
+	err := r.records.put(t.Context(), 7)
 	require.Equal(t, failure.Conflict, failure.KindOf(err))
 	require.ErrorContains(t, err, "PD's cluster id 8, and the run is of 7")
 	objects, err := store.List(t.Context(), "")

@@ -18,13 +18,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/runner"
 )
 
-// about is the run's first journal record.
-func (r *run) about() journal.About {
+// about is the first journal record of a run with these options on the cluster with this id.
+func (o *Options) about(clusterID uint64) journal.About {
 	return journal.About{
-		Operation: journal.Backup, Cluster: r.opts.Cluster, Backup: r.opts.Backup, Request: r.opts.Request(),
-		ClusterID: r.source.clusterID,
+		Operation: journal.Backup, Cluster: o.Cluster, Backup: o.Backup, Request: o.Request(), ClusterID: clusterID,
 	}
 }
+
+func (r *run) about() journal.About { return r.opts.about(r.source.clusterID) }
 
 // Request returns the options that determine the backup, apart from its name.
 func (o *Options) Request() map[string]string {
@@ -51,7 +52,7 @@ func (r *run) resumption() *runner.Resumption {
 			if err := sameCluster(r.opts.Run, h, was, r.about()); err != nil {
 				return err
 			}
-			r.records.sealing = h.Undoing() && h.Began(journal.StepSeal)
+			r.records.maySeal(h.Undoing() && h.Began(journal.StepSeal))
 			r.paused(h)
 			return nil
 		},
@@ -79,7 +80,7 @@ func (r *run) startAfresh() error {
 			"it is undone; backup %s may already be sealed, so its id cannot be reused", r.opts.Backup).
 			WithHint("run the command again, under another --name if you chose one")
 	}
-	r.at = newAttempt()
+	r.at = newAttempt(r.at.number)
 	return nil
 }
 
@@ -94,10 +95,10 @@ func (r *run) paused(h *phase.History) {
 // attempt under another process's hold has nothing to release: that process may be alive.
 func (r *run) adopt(ctx context.Context, s *phase.Scope, h *phase.History) error {
 	f := journal.ReadFacts(h.Records).Backup
-	r.result.Attempts += f.Attempts
+	r.at.follows(f.Attempts)
 	if h.Done(journal.StepRelease) {
 		if f.StillHeld && !h.Done(journal.StepReleaseAgain) {
-			r.at.stillHeld = errors.New("an earlier process of the run could not release it")
+			r.at.notReleased(errors.New("an earlier process of the run could not release it"))
 		}
 		return nil
 	}
@@ -146,7 +147,7 @@ func Abort(ctx context.Context, deps Deps, opts Options) error {
 		if err := sameCluster(r.opts.Run, h, was, r.about()); err != nil {
 			return err
 		}
-		r.records.sealing = h.Began(journal.StepSeal)
+		r.records.maySeal(h.Began(journal.StepSeal))
 		r.paused(h)
 		if h.Done(journal.StepSeal) {
 			return failure.New(failure.Conflict, "abort run", string(opts.Run), "backup %s is sealed", opts.Backup).

@@ -74,7 +74,7 @@ func (r *run) steps() []phase.Step {
 
 		{
 			Phase: phaseSeal, Name: journal.StepSeal, Deadline: runner.LockTTL, Do: r.seal, Retry: true,
-			Resume: phase.Resumption{Adopted: r.adoptSeal},
+			Resume: phase.Resumption{Adopted: r.records.adoptSeal},
 			Order:  phase.Order{Ends: []string{stepClaim, journal.StepCut, journal.StepRecord}},
 		},
 		{

@@ -7,12 +7,14 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // seal checks once more that all of the manifest's snapshots exist and are completed, and seals the stored manifest.
 // From then on the backup can be restored and its snapshots are kept.
-func (w *recorder) seal(ctx context.Context, m *manifest.Manifest, p *proof, dataBytes int64) error {
+func (w *recorder) seal(ctx context.Context, p *proof, dataBytes int64) error {
+	m := w.manifest
 	if err := p.check("seal backup", w.opts.Backup, m.BackupTS); err != nil {
 		return err
 	}
@@ -23,8 +25,19 @@ func (w *recorder) seal(ctx context.Context, m *manifest.Manifest, p *proof, dat
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sealDeadline)
 	defer cancel()
 	w.sealing = true
-	return w.catalog.Seal(ctx, m.ID, time.Now().UTC(), dataBytes)
+	err := w.catalog.Seal(ctx, m.ID, time.Now().UTC(), dataBytes)
+	w.sealed = err == nil
+	return err
 }
+
+// adoptSeal notes that the backup is already sealed.
+func (w *recorder) adoptSeal(context.Context, *phase.Scope) error {
+	w.sealed = true
+	return nil
+}
+
+// maySeal notes whether an earlier process has requested a seal, which may exist, or still arrive.
+func (w *recorder) maySeal(requested bool) { w.sealing = requested }
 
 // checkCompleted fails unless EC2 shows all of the manifest's snapshots as completed. EC2's answers may be older than
 // earlier ones, so one that shows less only counts if it persists for as long as EC2 may hide what exists: hours of

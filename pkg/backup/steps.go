@@ -29,11 +29,7 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	if err := r.source.checkKeys(ctx, s); err != nil {
 		return err
 	}
-	warning, err := r.source.checkTiFlash(s)
-	if warning != "" {
-		r.result.Warnings = append(r.result.Warnings, warning)
-	}
-	if err != nil {
+	if err := r.source.checkTiFlash(s); err != nil {
 		return err
 	}
 	if err := r.source.checkImports(ctx, s); err != nil {
@@ -88,7 +84,7 @@ func (r *run) cutter() *cutter {
 		ebs.TagRun:     string(r.opts.Run),
 		ebs.TagBackup:  string(r.opts.Backup),
 		ebs.TagCluster: r.opts.Cluster.String(),
-		ebs.TagAttempt: strconv.Itoa(r.result.Attempts),
+		ebs.TagAttempt: strconv.Itoa(r.at.number),
 		ebs.TagEpoch:   ebs.EpochTag(r.runner.Fence().Epoch()),
 	}
 	if r.runner.StorageID() != "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/hold"
 	"github.com/tisnap/tisnap/pkg/journal"
@@ -15,26 +16,27 @@ import (
 // beginAttempt waits, before the hold, for what the cut would wait for. Between two attempts the wait for a steady
 // cluster does that.
 func (r *run) beginAttempt(ctx context.Context, s *phase.Scope) error {
-	r.at = newAttempt()
-	r.result.Attempts++
-	if r.result.Attempts > 1 {
+	r.at = newAttempt(r.at.number + 1)
+	if r.at.number > 1 {
 		return nil
 	}
 	return r.room().awaitSpacing(ctx, s, r.source.Source)
 }
 
 // connect opens a stream to every store, which begins an attempt. Nothing is paused before all answer.
-func (r *run) connect(ctx context.Context, s *phase.Scope) (err error) {
+func (r *run) connect(ctx context.Context, s *phase.Scope) error {
 	if err := r.beginAttempt(ctx, s); err != nil {
 		return err
 	}
-	if r.at.hold, err = r.holder.open(ctx, s.Log, r.source.Topology.Stores); err != nil {
+	h, err := r.holder.open(ctx, s.Log, r.source.Topology.Stores)
+	if err != nil {
 		return err
 	}
+	r.at.holds(h)
 	r.at.note(r.Remains, r.remover().how())
 	stores := int64(len(r.source.Topology.Stores))
 	s.Expect(stores, "stores")
-	if err := r.at.hold.Connect(ctx); err != nil {
+	if err := h.Connect(ctx); err != nil {
 		return err
 	}
 	s.Reached(stores)
@@ -54,7 +56,7 @@ func (r *run) observe(ctx context.Context, s *phase.Scope) error {
 		}
 		return err
 	}
-	r.at.hold = h
+	r.at.holds(h)
 	s.Note("the cluster is held by %s", h.Service())
 	if !r.early.proving() {
 		return nil
@@ -114,15 +116,17 @@ func (r *run) endHold(ctx context.Context, s *phase.Scope) error {
 // readTS reads the backup ts inside the hold and before the cut, so that the cut's logs have everything at or below it.
 // It is not below any that the run has read before, and nothing at or below it is locked.
 func (r *run) readTS(ctx context.Context, s *phase.Scope) error {
+	var ts cluster.TS
 	err := r.at.hold.Under(ctx, func(ctx context.Context) (err error) {
-		r.at.backupTS, err = r.ts.awaitUnder(ctx, s, r.at.hold, r.source.rules, r.source.regions)
+		ts, err = r.ts.awaitUnder(ctx, s, r.at.hold, r.source.rules, r.source.regions)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	s.Note("backup ts %s (%s)", r.at.backupTS, r.at.backupTS.Time().Format(time.RFC3339Nano))
-	s.Result(journal.ResultBackupTS, journal.BackupTS{TS: r.at.backupTS})
+	r.at.cutsAt(ts)
+	s.Note("backup ts %s (%s)", ts, ts.Time().Format(time.RFC3339Nano))
+	s.Result(journal.ResultBackupTS, journal.BackupTS{TS: ts})
 	return nil
 }
 
@@ -130,7 +134,7 @@ func (r *run) readTS(ctx context.Context, s *phase.Scope) error {
 // step's undo deletes what was created.
 func (r *run) cut(ctx context.Context, s *phase.Scope) error {
 	times, err := r.cutter().cut(ctx, s, r.at.hold, r.source.Source, r.at.sets)
-	r.at.times.CutStart, r.at.times.Cut, r.at.times.Skew = times.start, times.took, times.skew
+	r.at.wasCut(times)
 	if err != nil {
 		return err
 	}
@@ -175,7 +179,7 @@ func (r *run) release(ctx context.Context, s *phase.Scope) error {
 		if err == nil {
 			r.early.end(ctx, s)
 		} else { // the set is good; the run ends with the error of PD's release
-			r.at.stillHeld = err
+			r.at.notReleased(err)
 			s.Result(journal.ResultStillHeld, err.Error())
 			s.Warn("the cut is proven, but PD could not be released yet; finishing the backup, then retrying: %v", err)
 		}
@@ -212,8 +216,7 @@ func (r *run) prove(ctx context.Context, s *phase.Scope, early *manifest.EarlyAp
 		p.EarlyApply = r.early.prove(ctx, s, r.source.Topology.Stores)
 	}
 	p.Marks = r.marks.keep(ctx, s)
-	r.result.Marks, r.result.Regions = r.marks.kept()
-	p.Regions = r.result.Regions
+	_, p.Regions = r.marks.kept()
 	r.at.recordProof(p)
 }
 

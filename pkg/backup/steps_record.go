@@ -16,11 +16,10 @@ func (r *run) adoptProof(ctx context.Context, s *phase.Scope) error {
 			"its journal has the proof of the cut, but not what was cut").
 			WithHint("undo it: tisnap runs abort %s", r.opts.Run)
 	}
-	r.source.Source, r.at.backupTS, r.at.times = p.Source, p.BackupTS, p.Hold
-	p.restore(r.at.sets)
+	r.source.adopt(p.Source)
+	r.at.adopt()
 	retag(ctx, s, r.EBS, r.at.sets.all(), r.runner.Fence().Epoch())
 	r.marks.adopt(ctx, s, p.Marks, p.Regions)
-	r.result.Marks, r.result.Regions = r.marks.kept()
 	r.at.note(r.Remains, r.remover().how())
 	r.expectDuration(s)
 	s.Note("the cut at backup ts %s is proven: the cluster is not held again", r.at.backupTS)
@@ -34,27 +33,21 @@ func (r *run) record(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	if r.runner.Began() {
-		m, err := r.records.recordedBefore(ctx, r.at.backupTS)
-		if err != nil {
+		if err := r.records.findRecorded(ctx, r.at.backupTS); err != nil {
 			return err
 		}
-		if m != nil {
-			r.result.Manifest = m
-		}
 	}
-	if r.result.Manifest == nil { // else the step is repeated: what is stored cannot be replaced
+	if r.records.manifest == nil { // else the step is repeated: what is stored cannot be replaced
 		m, err := r.records.draft(ctx, s, &r.at.proof, r.at.sets.snapshots(r.source.Topology.Stores))
 		if err != nil {
 			return err
 		}
-		m.Marks, err = r.marks.store(ctx, s)
-		r.result.Marks, r.result.Regions = r.marks.kept()
-		if err != nil {
+		if m.Marks, err = r.marks.store(ctx, s); err != nil {
 			return err
 		}
-		r.result.Manifest = m
+		r.records.drafted(m)
 	}
-	return r.records.put(ctx, r.result.Manifest, r.source.clusterID) // br's documents may be missing
+	return r.records.put(ctx, r.source.clusterID) // br's documents may be missing
 }
 
 // forget removes a failed run's manifest, so that nothing names deleted snapshots.
@@ -63,9 +56,8 @@ func (r *run) forget(ctx context.Context, _ *phase.Scope) error {
 }
 
 // adoptManifest reads the manifest that an earlier process recorded.
-func (r *run) adoptManifest(ctx context.Context, _ *phase.Scope) (err error) {
-	r.result.Manifest, err = r.records.adopt(ctx, r.source.clusterID)
-	return err
+func (r *run) adoptManifest(ctx context.Context, _ *phase.Scope) error {
+	return r.records.adopt(ctx, r.source.clusterID)
 }
 
 // wait waits until all snapshots are completed. Only a set without progress for Options.Stuck fails, as EBS promises no
@@ -76,7 +68,7 @@ func (r *run) wait(ctx context.Context, s *phase.Scope) error {
 		r.cutter().checkTags(ctx, s, r.source.Source, found)
 	})
 	if err == nil {
-		r.result.DataBytes, r.result.LargestBytes = got.all, got.largest
+		r.at.completed(got)
 	}
 	return err
 }
@@ -84,16 +76,9 @@ func (r *run) wait(ctx context.Context, s *phase.Scope) error {
 // seal checks once more that all of the manifest's snapshots exist and are completed, and seals the stored manifest.
 // From then on the backup can be restored and its snapshots are kept.
 func (r *run) seal(ctx context.Context, _ *phase.Scope) error {
-	if err := r.records.seal(ctx, r.result.Manifest, &r.at.proof, r.result.DataBytes); err != nil {
+	if err := r.records.seal(ctx, &r.at.proof, r.at.sizes.all); err != nil {
 		return err
 	}
-	r.result.Sealed = true
 	r.Remains.Clear(remainsSnapshots)
-	return nil
-}
-
-// adoptSeal notes that the backup is already sealed.
-func (r *run) adoptSeal(context.Context, *phase.Scope) error {
-	r.result.Sealed = true
 	return nil
 }

@@ -27,7 +27,7 @@ func backupGuards() []Mutant {
 			"		JournalPatience: LockTTL,\n", "",
 			"TestRun_JournalIsAwayAfterTheCut_IsSealed").heldBy("pkg/backup"),
 		in("pkg/backup/steps_record.go", "a manifest that is stored again is another one, and its backup is thrown away", "a good backup is not thrown away",
-			"	if r.result.Manifest == nil {", "	if true {",
+			"	if r.records.manifest == nil {", "	if true {",
 			"TestRun_RecordIsRepeated_StoresTheSameManifest"),
 		in("pkg/catalog/load.go", "a manifest that cannot be read for a moment is another run's", "a good backup is not thrown away",
 			"	case failure.Is(err, failure.Conflict) && readErr != nil && ", "	case false && ",

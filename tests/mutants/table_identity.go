@@ -16,7 +16,7 @@ func identityGuards() []Mutant {
 			"	if was.ClusterID == 0 {", "	if false {",
 			"TestRun_OlderRunOfANamesake_IsNeitherContinuedNorUndone"),
 		in("pkg/backup/record.go", "a manifest of another cluster than the run's is written", oneRun,
-			"	if err := w.checkSource(m, clusterID); err != nil {", "	if err := error(nil); err != nil {",
+			"	if err := w.checkSource(w.manifest, clusterID); err != nil {", "	if err := error(nil); err != nil {",
 			"TestPut_ManifestOfANamesake_IsNotWritten"),
 		in("pkg/backup/release_command.go", "a release breaks the lock of a namesake's run", oneRun,
 			"	case failure.Is(left.others, failure.Conflict):", "	case false:",
