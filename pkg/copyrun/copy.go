@@ -307,6 +307,10 @@ func (c *copier) ask(ctx context.Context) error {
 		case failure.Transient(err) && ctx.Err() == nil: // nothing happened
 			c.retryLater("begin a copy", err)
 			return nil
+		case failure.Is(err, failure.NotFound):
+			return failure.New(failure.Unready, "copy snapshot", string(source), "%w", err).
+				WithHint("unless it was deleted, share it with account %s: the same command then resumes the copy",
+					c.found.account)
 		default:
 			return failure.Annotate(err, "copy snapshot", string(source))
 		}

@@ -112,8 +112,11 @@ func (r *run) noteShared() {
 	})
 }
 
-// adoptShared knows what an earlier process shared.
-func (r *run) adoptShared(context.Context, *phase.Scope) error {
+// adoptShared shares again what an earlier process shared, as that may have been undone since.
+func (r *run) adoptShared(ctx context.Context, s *phase.Scope) error {
+	if !r.earlier.sealed {
+		return r.share(ctx, s)
+	}
 	r.noteShared()
 	return nil
 }

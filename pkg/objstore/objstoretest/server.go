@@ -111,6 +111,7 @@ func (s *Server) DropBucket(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.buckets, name)
+	delete(s.behind, name)
 }
 
 // MutatingCalls lists the calls that were asked to change something and not refused by a fault, as
