@@ -22,6 +22,7 @@ const (
 
 // awaitApply waits until every store has answered its call and applied the logs of all its peers.
 func (r *recovery) awaitApply(ctx context.Context, s *phase.Scope) error {
+	r.waited = true
 	s.Expect(2*int64(len(r.cfg.Stores)), "answers")
 	pending := &pendingStores{left: map[cluster.StoreID]string{}}
 	for _, store := range r.cfg.Stores {

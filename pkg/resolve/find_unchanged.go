@@ -17,7 +17,10 @@ const scanEach = 500 * time.Millisecond
 // findUnchanged counts as flashed back the candidates without a locked key that pass check. Any lock means that a
 // region has changed, whatever its transaction: the commit record of a primary outlives the flashback, and would later
 // commit the lock of a secondary.
-func (b *flashback) findUnchanged(ctx context.Context, s *phase.Scope, check func([]cluster.KeyRange) error) error {
+func (b *flashback) findUnchanged(
+	ctx context.Context, s *phase.Scope,
+	check func(context.Context, *phase.Scope, []cluster.KeyRange) (checked int, err error),
+) (err error) {
 	candidates := b.states.list(candidate)
 	if len(candidates) == 0 {
 		if b.record.unchanged == 0 {
@@ -35,13 +38,10 @@ func (b *flashback) findUnchanged(ctx context.Context, s *phase.Scope, check fun
 	for _, i := range b.states.list(unchanged) {
 		found = append(found, b.states.leaders[i].Keys)
 	}
-	if err := check(found); err != nil {
+	if b.checked, err = check(ctx, s, found); err != nil {
 		return err
 	}
-	for _, keys := range found {
-		b.record.flashed.Add(keys)
-	}
-	b.record.unchanged += len(found)
+	b.record.noteUnchanged(found)
 	s.Note("%d of %d regions are unchanged since the backup ts and are not flashed back; %d more had a lock",
 		len(found), len(b.states.leaders), len(candidates)-len(found))
 	return b.record.noted(ctx, nil)

@@ -29,6 +29,10 @@ type flashback struct {
 
 	flashes  atomic.Int64 // regions that this run has flashed back
 	flashing time.Duration
+
+	checked      int // unchanged regions that were flashed back anyway, and did not change
+	flashed      int
+	savedSeconds float64
 }
 
 // prepare blocks all regions except those already flashed back, which would stay blocked for ever.
@@ -40,8 +44,8 @@ func (b *flashback) prepare(ctx context.Context, s *phase.Scope) error {
 }
 
 // flash flashes every key back to the backup ts. A region that reports that it is not prepared is prepared again with
-// the same timestamps: if it was already done, both calls change nothing. It returns saved's text.
-func (b *flashback) flash(ctx context.Context, s *phase.Scope) (flashed int, seconds float64, err error) {
+// the same timestamps: if it was already done, both calls change nothing.
+func (b *flashback) flash(ctx context.Context, s *phase.Scope) error {
 	call := func(ctx context.Context, address string, f tikv.Flashback) error {
 		err := b.flashRegion(ctx, address, f)
 		if err == nil {
@@ -50,11 +54,11 @@ func (b *flashback) flash(ctx context.Context, s *phase.Scope) (flashed int, sec
 		return err
 	}
 	if err := b.sweep(ctx, s, "flashback", "flash back", b.record.flashed, call); err != nil {
-		return 0, 0, err
+		return err
 	}
 	b.sweeps.scanned = nil
-	flashed, seconds = b.saved(s)
-	return flashed, seconds, b.sweeps.check(ctx)
+	b.flashed, b.savedSeconds = b.saved(s)
+	return b.sweeps.check(ctx)
 }
 
 func (b *flashback) flashRegion(ctx context.Context, address string, f tikv.Flashback) error {

@@ -22,7 +22,7 @@ func (r *Resolver) ToRebuild(ctx context.Context) ([]Replica, error) {
 		if found == nil {
 			return nil, nil // Thaw has cleared that run's progress, after Rebuild
 		}
-		r.record.early = found
+		r.record.knowEarly(found)
 	}
 	return r.record.early.Rebuild, nil
 }
@@ -53,8 +53,9 @@ func (r *Resolver) Rebuild(ctx context.Context, s *phase.Scope) error {
 		if err := w.all(ctx, s, w.missing); err != nil {
 			return err
 		}
-		r.stats.Ahead, r.stats.Rebuilt = len(r.record.early.Affected), len(r.record.early.Affected)
-		s.Note("%d replicas are rebuilt", r.stats.Rebuilt)
+		rebuilt := len(r.record.early.Affected)
+		r.stats.rebuilt(rebuilt)
+		s.Note("%d replicas are rebuilt", rebuilt)
 		return nil
 	})
 }

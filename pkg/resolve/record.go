@@ -40,6 +40,23 @@ func newRecord(cfg *settings) *record {
 	return &record{cfg: cfg, prepared: sweep.NewCoverage(), flashed: sweep.NewCoverage()}
 }
 
+// connect sets the cluster's PD.
+func (r *record) connect(p recordPD) { r.pd = p }
+
+// knowEarly sets what is known about replicas that are ahead.
+func (r *record) knowEarly(now *EarlyApply) { r.early = now }
+
+// knowEarlyForSure sets what an earlier run has found.
+func (r *record) knowEarlyForSure(found *EarlyApply) { r.early, r.earlyForSure = found, true }
+
+// noteUnchanged counts as flashed back the regions that a flashback would not change.
+func (r *record) noteUnchanged(found []cluster.KeyRange) {
+	for _, keys := range found {
+		r.flashed.Add(keys)
+	}
+	r.unchanged += len(found)
+}
+
 // snapshot returns the current progress. While a sweep runs only that may call it.
 func (r *record) snapshot() Progress {
 	return Progress{

@@ -34,6 +34,7 @@ type recovery struct {
 
 	resending sync.Mutex // one read of the stores at a time
 	resent    atomic.Int64
+	waited    bool // for every store's log, before the flashback
 	absences  *absences
 }
 

@@ -85,6 +85,32 @@ type settings struct {
 	log *zap.Logger
 }
 
+// target sets what is resolved, with the defaults.
+func (c *settings) target(of Config) {
+	if of.Replicas == 0 {
+		of.Replicas = 3
+	}
+	if of.Progress == nil {
+		of.Progress = NoProgress{}
+	}
+	if of.Coming == nil {
+		of.Coming = func() bool { return false }
+	}
+	if of.Fence == nil {
+		of.Fence = &noOtherRun{}
+	}
+	if of.Stall == 0 {
+		of.Stall = 5 * time.Minute
+	}
+	of.Stores = slices.DeleteFunc(slices.Clone(of.Stores), func(id cluster.StoreID) bool {
+		return slices.Contains(of.TolerateStores, id)
+	})
+	c.Config = of
+}
+
+// marked sets Config.Marks.
+func (c *settings) marked(set *marks.Set) { c.Marks = set }
+
 // Resolver resolves one cluster. Its steps run in order: each makes a part from earlier ones, and keeps here what a
 // later one, or the caller, needs.
 type Resolver struct {
@@ -100,7 +126,7 @@ type Resolver struct {
 	plan      *plan.Plan
 	recovery  *recovery // made by makeLeaders, as is flashing
 	flashing  *flashback
-	stats     Stats
+	stats     Stats // of the plan, and of what is not a part's
 }
 
 // Stats describes what a resolve did.
@@ -137,6 +163,12 @@ type Stats struct {
 	Resent int64 `json:"resent"`
 }
 
+// raised notes the id up to which PD allocates none.
+func (s *Stats) raised(id uint64) { s.AllocID = id }
+
+// rebuilt notes how many replicas were rebuilt.
+func (s *Stats) rebuilt(replicas int) { s.Ahead, s.Rebuilt = replicas, replicas }
+
 // New makes a resolver whose steps can be planned. Target must be called before they run.
 func New(t TiKV, log *zap.Logger) *Resolver {
 	if log == nil {
@@ -148,28 +180,12 @@ func New(t TiKV, log *zap.Logger) *Resolver {
 
 // Target sets what is resolved, which is only known once the restored cluster's PD is up.
 func (r *Resolver) Target(cfg Config, p PD) {
-	if cfg.Replicas == 0 {
-		cfg.Replicas = 3
-	}
-	if cfg.Progress == nil {
-		cfg.Progress = NoProgress{}
-	}
-	if cfg.Coming == nil {
-		cfg.Coming = func() bool { return false }
-	}
-	if cfg.Fence == nil {
-		cfg.Fence = &noOtherRun{}
-	}
-	if cfg.Stall == 0 {
-		cfg.Stall = 5 * time.Minute
-	}
-	cfg.Stores = slices.DeleteFunc(slices.Clone(cfg.Stores), func(id cluster.StoreID) bool {
-		return slices.Contains(cfg.TolerateStores, id)
-	})
-	r.cfg.Config, r.pd, r.record.pd = cfg, p, p
+	r.cfg.target(cfg)
+	r.record.connect(p)
+	r.pd = p
 	r.freezer = freeze.New(freeze.Config{
 		Cluster: cfg.Cluster, Service: servicePrefix + string(cfg.Run), BackupTS: cfg.BackupTS,
-		PD: p, Fence: cfg.Fence, Log: r.cfg.log,
+		PD: p, Fence: r.cfg.Fence, Log: r.cfg.log,
 	})
 }
 
@@ -178,10 +194,11 @@ func (r *Resolver) Stats() Stats {
 	stats := r.stats
 	stats.Unchanged, stats.ResumedRun = r.record.unchanged, r.record.before
 	if r.recovery != nil {
-		stats.Resent = r.recovery.resent.Load()
+		stats.Resent, stats.WaitedApply = r.recovery.resent.Load(), r.recovery.waited
 	}
-	if r.flashing != nil {
-		stats.Retries = r.flashing.sweeps.retries
+	if f := r.flashing; f != nil {
+		stats.Flashed, stats.SavedSeconds, stats.Checked = f.flashed, f.savedSeconds, f.checked
+		stats.Retries = f.sweeps.retries
 	}
 	return stats
 }
@@ -224,7 +241,7 @@ func (r *Resolver) PlanSteps(phaseName string, o StepOptions) []phase.Step {
 		collect.Do = first(func() { r.Target(o.Target()) }, collect.Do)
 	}
 	if o.Marks != nil {
-		plan.Do = first(func() { r.cfg.Marks = o.Marks() }, plan.Do)
+		plan.Do = first(func() { r.cfg.marked(o.Marks()) }, plan.Do)
 	}
 	return []phase.Step{collect, step(journal.StepFindAhead, r.findAhead), plan}
 }

@@ -42,7 +42,7 @@ func (r *Resolver) findAhead(ctx context.Context, s *phase.Scope) error {
 		return err
 	}
 	if found != nil {
-		r.record.early, r.record.earlyForSure = found, true
+		r.record.knowEarlyForSure(found)
 		s.Note("%d replicas that are ahead of their logs are known from the run before", len(found.Affected))
 		return nil
 	}
@@ -51,7 +51,7 @@ func (r *Resolver) findAhead(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return failure.Annotate(err, "look for replicas ahead of their logs", r.cfg.Cluster.String())
 	}
-	r.record.early = &EarlyApply{Affected: ahead}
+	r.record.knowEarly(&EarlyApply{Affected: ahead})
 	s.Result(journal.ResultAhead, r.record.early)
 	return nil
 }
@@ -79,7 +79,7 @@ func (r *Resolver) makePlan(ctx context.Context, s *phase.Scope) error {
 	if err != nil {
 		return err
 	}
-	r.record.early = early
+	r.record.knowEarly(early)
 	r.plan, r.metas = made, nil // millions of peers take a GiB
 	r.stats = Stats{
 		Regions: len(made.Leaders), Peers: made.Peers, Lagging: made.Lagging, Uneven: len(made.Uneven),
@@ -101,7 +101,7 @@ func (r *Resolver) makePlan(ctx context.Context, s *phase.Scope) error {
 // raiseAllocID keeps PD from allocating ids that are already in the data.
 func (r *Resolver) raiseAllocID(ctx context.Context, _ *phase.Scope) error {
 	id := max(r.plan.AllocID, r.cfg.AllocID)
-	r.stats.AllocID = id
+	r.stats.raised(id)
 	return failure.Annotate(r.pd.RaiseAllocID(ctx, id), "raise alloc id", r.cfg.Cluster.String())
 }
 
@@ -169,7 +169,6 @@ func (r *Resolver) apply(ctx context.Context, s *phase.Scope) error {
 			"prepared some")
 		return nil
 	}
-	r.stats.WaitedApply = true
 	ctx, cancel := r.bounded(ctx, "apply logs of", applyBase, applyEach)
 	defer cancel()
 	return r.recovery.awaitApply(ctx, s)
@@ -182,10 +181,7 @@ func (r *Resolver) apply(ctx context.Context, s *phase.Scope) error {
 func (r *Resolver) findUnchanged(ctx context.Context, s *phase.Scope) error {
 	ctx, cancel := r.bounded(ctx, "scan for locks in", sweepBase, scanEach)
 	defer cancel()
-	return r.flashing.findUnchanged(ctx, s, func(found []cluster.KeyRange) (err error) {
-		r.stats.Checked, err = r.regionCalls().checkUnchanged(ctx, s, found)
-		return err
-	})
+	return r.flashing.findUnchanged(ctx, s, r.regionCalls().checkUnchanged)
 }
 
 // prepare blocks every region for everything except this flashback, but not those already flashed back, which would
@@ -198,11 +194,10 @@ func (r *Resolver) prepare(ctx context.Context, s *phase.Scope) error {
 
 // flashback flashes every key back to the backup ts. A region that reports that it is not prepared is prepared again
 // with the same timestamps: if it was already done, both calls change nothing.
-func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) (err error) {
+func (r *Resolver) flashback(ctx context.Context, s *phase.Scope) error {
 	ctx, cancel := r.bounded(ctx, "flash back", sweepBase, flashbackEach)
 	defer cancel()
-	r.stats.Flashed, r.stats.SavedSeconds, err = r.flashing.flash(ctx, s)
-	return err
+	return r.flashing.flash(ctx, s)
 }
 
 // extendLogs makes sure that the log of each region with a replica that is ahead ends above everything that the replica

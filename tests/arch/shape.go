@@ -73,7 +73,7 @@ func (c *checker) fields(d *ast.GenDecl) {
 
 // partedTypes are the types of runs whose parts alone assign their fields.
 func partedTypes() map[string]string {
-	return map[string]string{"pkg/backup": "run", "pkg/restore": "run"}
+	return map[string]string{"pkg/backup": "run", "pkg/resolve": "Resolver", "pkg/restore": "run"}
 }
 
 // parts looks for assignments to a field of a run's part, r.PART.FIELD: only the part's own methods may do that. A run is
