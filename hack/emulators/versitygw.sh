@@ -21,4 +21,4 @@ mkdir -p "$RUN/data/tisnap" "$RUN/versions" # a folder is a bucket
 ROOT_ACCESS_KEY="$AWS_ACCESS_KEY_ID" ROOT_SECRET_KEY="$AWS_SECRET_ACCESS_KEY" \
   start "$HOME_OF_IT/versitygw" --port "127.0.0.1:$port" --region "$AWS_REGION" posix --versioning-dir "$RUN/versions" "$RUN/data"
 await "http://127.0.0.1:$port/" 60
-s3_suite "http://127.0.0.1:$port" tisnap 'lifecycle,lifecycle rules without a filter,free keys behind delete markers'
+s3_suite "http://127.0.0.1:$port" tisnap 'lifecycle,lifecycle rules without a filter,free keys behind delete markers,default retentions of objects'

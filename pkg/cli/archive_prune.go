@@ -54,6 +54,9 @@ ended; what has to wait for them is listed, and the next prune continues with it
 one that failed or was killed. A command that died has a lease still: --break-leases-after
 decides when that ends. Its run then cannot commit any more.
 
+In a repository with a retention it retains what archives use for longer, and leaves what Object
+Lock keeps: a later prune deletes that.
+
 Nothing is deleted while an archive or its map cannot be read.`,
 		Example: `  tisnap archive prune --dry-run --repo s3://archive/prod --repo-identity ops.key
   tisnap archive prune --yes --repo s3://archive/prod --repo-identity ops.key`,
@@ -143,7 +146,7 @@ func (d *archivePruneDoc) price(p *estimate.Prices, packSize int64) {
 
 func (d *archivePruneDoc) names() []string { return nil }
 
-func (d *archivePruneDoc) table(w io.Writer, _ view) error {
+func (d *archivePruneDoc) table(w io.Writer, v view) error {
 	amount := func(a prune.Amount) string {
 		return fmt.Sprintf("%d packs, %d map segments, %s", a.Packs, a.Segments, iBytes(a.Bytes))
 	}
@@ -155,6 +158,12 @@ func (d *archivePruneDoc) table(w io.Writer, _ view) error {
 	}
 	if !d.DryRun {
 		rows = append(rows, [2]string{"deleted", amount(d.Deleted)})
+	}
+	if !d.Locked.Until.IsZero() {
+		rows = append(rows, [2]string{"locked", amount(d.Locked.Amount) + ", until " + v.text(d.Locked.Until)})
+	}
+	if d.Extended > 0 {
+		rows = append(rows, [2]string{"retained for longer", fmt.Sprintf("%d objects", d.Extended)})
 	}
 	for _, wait := range d.Waiting {
 		rows = append(rows, [2]string{"waiting", amount(wait.Amount) + ", for " + strings.Join(wait.Leases, ", ")})

@@ -141,3 +141,31 @@ func fromArchiveGuards() []Mutant {
 			"TestSnapshot_OfAnArchive_IsDeletedWhenItsRestoreIsOver"),
 	}
 }
+
+// keptGuards are those of Object Lock on what a repository has.
+func keptGuards() []Mutant {
+	const (
+		locked  = "what archives use cannot be deleted for the retention of the repository"
+		forGood = "what a prune deletes is gone, and not paid for behind a delete marker"
+	)
+	return []Mutant{
+		in("pkg/archive/repository/retention.go", "what is written has no retention", locked,
+			"s.Retention == (format.Retention{})", "s.Retention != (format.Retention{})",
+			"TestRetention_WhatIsWritten_IsLocked"),
+		in("pkg/archive/repository/stored.go", "what someone has put over a pack counts as the pack", locked,
+			"			out = out[:n-1]\n", "			continue\n",
+			"TestStored_HiddenByOthers_IsTheFirstVersion"),
+		in("pkg/archive/prune/vault.go", "what someone has put over a pack is retained, and not the pack", locked,
+			"p.vault.Extend(ctx, o.Key, o.ID, wanted)", "p.vault.Extend(ctx, o.Key, \"\", wanted)",
+			"TestRun_HiddenByOthers_FirstVersionIsKept"),
+		in("pkg/archive/prune/vault.go", "what runs under way have written is recorded as retained for longer", locked,
+			"SetRetained(ctx, since.Add(", "SetRetained(ctx, p.vault.now.Add(",
+			"TestRun_RecordOfRetention_IsNotBelievedTooFar"),
+		in("pkg/archive/format/retained.go", "anyone can write that all is retained", locked,
+			"err != nil || !hmac.Equal(want, object)", "err != nil || hmac.Equal(want, object) && false",
+			"TestRetained_OnlyOfTheNewestKey"),
+		in("pkg/archive/prune/vault.go", "a prune deletes by the key, which leaves the bytes", forGood,
+			"	if !p.vault.on {\n		return until", "	if p.vault.on {\n		return until",
+			"TestRun_LockedGarbage_IsDeletedOnceItMayBe"),
+	}
+}

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
-	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/archive/repository"
 )
 
 // shares are the packs in use, by the share of them that no archive refers to, in hundredths.
@@ -61,21 +61,24 @@ func (s *shares) choose(maxUnused float64, r *Rewriting) (p plan) {
 // markChosen chooses the packs of a plan, by the list of packs.
 func (p *pruner) markChosen(ctx context.Context, by plan) (packs int64, err error) {
 	left := by.bytes
-	err = p.eachObject(ctx, []string{format.PackPrefix}, func(o objstore.Object) {
-		name, err := format.ParsePackPath(o.Key)
-		if err != nil || !p.refers(o.Key) {
-			return
+	err = p.eachPart(ctx, []string{format.PackPrefix}, func(_ context.Context, objects []repository.Stored) error {
+		for _, o := range objects {
+			name, err := format.ParsePackPath(o.Key)
+			if err != nil || !p.refers(o.Key) {
+				continue
+			}
+			unused := p.unused(name, o.Size)
+			is := share(o.Size, unused)
+			if is < by.share || is == by.share && left <= 0 {
+				continue
+			}
+			if is == by.share {
+				left -= unused
+			}
+			p.packs[short(name)] |= chosen
+			packs++
 		}
-		unused := p.unused(name, o.Size)
-		is := share(o.Size, unused)
-		if is < by.share || is == by.share && left <= 0 {
-			return
-		}
-		if is == by.share {
-			left -= unused
-		}
-		p.packs[short(name)] |= chosen
-		packs++
+		return nil
 	})
 	return packs, err
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/replace"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
@@ -69,6 +68,10 @@ type Report struct {
 	Rewriting Rewriting `json:"rewriting"`
 	Deleted   Amount    `json:"deleted"`
 	Kept      Amount    `json:"kept"` // condemned, and referred to by the time
+	// Locked is what no archive refers to and Object Lock keeps still.
+	Locked Locked `json:"locked"`
+	// Extended are objects that are referred to, and were retained for longer.
+	Extended int64 `json:"extended"`
 	// UnusedBytes is about how much of the packs that are in use no archive refers to, in the end.
 	UnusedBytes int64 `json:"unusedBytes"`
 	// Waiting are condemned objects that were not deleted, since leases are in the way, and Broken the keys of leases
@@ -90,6 +93,7 @@ type pruner struct {
 	opts   Options
 	report *Report
 	shares shares
+	vault  vault
 }
 
 // Run prunes a repository: it deals with what earlier prunes condemned, condemns what no archive refers to, and deletes
@@ -103,6 +107,9 @@ func Run(ctx context.Context, r *repository.Repository, o Options) (*Report, err
 }
 
 func (p *pruner) run(ctx context.Context) error {
+	if err := p.vault.open(ctx, p.repository); err != nil {
+		return err
+	}
 	if !p.opts.DryRun {
 		if err := p.tidy(ctx); err != nil {
 			return err
@@ -120,6 +127,9 @@ func (p *pruner) run(ctx context.Context) error {
 		p.marker = newMarker(p.repository)
 		err = p.pass(ctx)
 		p.report.Stored = stored
+	}
+	if err == nil {
+		err = p.extend(ctx)
 	}
 	if n := p.report.Rewriting.Damaged; err == nil && n > 0 {
 		err = failure.New(failure.Corrupt, "rewrite packs", "", "%d blocks are damaged, and stay where they are", n).
@@ -179,38 +189,58 @@ func (p *pruner) find(ctx context.Context) (garbage []lease.Object, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p.report.Stored, p.report.Young, p.shares = Amount{}, Amount{}, shares{}
-	err = p.eachObject(ctx, []string{format.PackPrefix, format.SegmentPrefix}, func(o objstore.Object) {
-		found := lease.Object{Key: o.Key, Size: o.Size}
-		p.report.Stored.add(found)
-		switch {
-		case p.refers(o.Key):
-			if name, err := format.ParsePackPath(o.Key); err == nil {
-				p.shares.add(o.Size, p.unused(name, o.Size))
+	p.report.Stored, p.report.Young, p.report.Locked, p.shares = Amount{}, Amount{}, Locked{}, shares{}
+	prefixes := []string{format.PackPrefix, format.SegmentPrefix}
+	err = p.eachPart(ctx, prefixes, func(ctx context.Context, objects []repository.Stored) error {
+		var dead []repository.Stored
+		for _, o := range objects {
+			found := lease.Object{Key: o.Key, Size: o.Size}
+			p.report.Stored.add(found)
+			switch {
+			case p.refers(o.Key):
+				if name, err := format.ParsePackPath(o.Key); err == nil {
+					p.shares.add(o.Size, p.unused(name, o.Size))
+				}
+			case known.Has(o.Key) && !p.opts.DryRun:
+			case !o.Modified.Before(oldest):
+				p.report.Young.add(found)
+			default:
+				dead = append(dead, o)
 			}
-		case known.Has(o.Key) && !p.opts.DryRun:
-		case !o.Modified.Before(oldest):
-			p.report.Young.add(found)
-		case len(garbage) < maxGarbage:
-			p.report.Garbage.add(found)
-			garbage = append(garbage, found)
 		}
+		until, err := p.vault.locks(ctx, dead)
+		if err != nil {
+			return err
+		}
+		for i, o := range dead {
+			found := lease.Object{Key: o.Key, Size: o.Size}
+			switch {
+			case !until[i].IsZero():
+				p.report.Locked.lock(found, until[i])
+			case len(garbage) < maxGarbage:
+				p.report.Garbage.add(found)
+				garbage = append(garbage, found)
+			}
+		}
+		return nil
 	})
 	p.report.UnusedBytes = p.shares.unused
 	return garbage, err
 }
 
-// eachObject calls do for each object below the prefixes, of which it lists a 256th at a time.
-func (p *pruner) eachObject(ctx context.Context, prefixes []string, do func(objstore.Object)) error {
+// eachPart calls do for the objects below the prefixes, of which it lists a 256th at a time.
+func (p *pruner) eachPart(
+	ctx context.Context, prefixes []string, do func(context.Context, []repository.Stored) error,
+) error {
 	for i := range 256 {
 		for _, prefix := range prefixes {
 			prefix = fmt.Sprintf("%s%02x", prefix, i)
-			objects, err := p.repository.Objects().List(ctx, prefix)
+			objects, err := p.repository.Stored(ctx, prefix, p.vault.on)
 			if err != nil {
 				return failure.Annotate(err, "list objects", prefix)
 			}
-			for _, o := range objects {
-				do(o)
+			if err := do(ctx, objects); err != nil {
+				return err
 			}
 		}
 	}
@@ -280,8 +310,10 @@ func (p *pruner) delete(ctx context.Context, list lease.List, objects []lease.Ob
 	if stands, err := lease.Stands(ctx, p.repository.Objects(), list); !stands || err != nil {
 		return err
 	}
-	err := parallel.Each(ctx, deletes, dead, func(ctx context.Context, _ int, o lease.Object) error {
-		return failure.Annotate(p.repository.Objects().Delete(ctx, o.Key), "delete", o.Key)
+	until := make([]time.Time, len(dead))
+	err := parallel.Each(ctx, deletes, dead, func(ctx context.Context, i int, o lease.Object) (err error) {
+		until[i], err = p.remove(ctx, o.Key)
+		return failure.Annotate(err, "delete", o.Key)
 	})
 	if err != nil {
 		return err
@@ -289,8 +321,13 @@ func (p *pruner) delete(ctx context.Context, list lease.List, objects []lease.Ob
 	for _, o := range objects {
 		if p.refers(o.Key) {
 			p.report.Kept.add(o)
-		} else {
+		}
+	}
+	for i, o := range dead {
+		if until[i].IsZero() {
 			p.report.Deleted.add(o)
+		} else { // the next prune condemns it again
+			p.report.Locked.lock(o, until[i])
 		}
 	}
 	return lease.Finish(ctx, p.repository.Objects(), list)

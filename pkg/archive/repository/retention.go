@@ -1,7 +1,11 @@
 package repository
 
 import (
+	"context"
+	"time"
+
 	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
@@ -12,4 +16,33 @@ func keeping(store objstore.Store, s format.Settings) objstore.Store {
 		return store
 	}
 	return bucket.Retaining(s.Retention.Mode, s.Retention.Period())
+}
+
+// Retained is until when prunes have retained all that was in use, or zero: what was not written since is retained so
+// long at least.
+func (r *Repository) Retained(ctx context.Context) (time.Time, error) {
+	object, _, err := r.store.Get(ctx, format.RetainedPath)
+	if failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" {
+		return time.Time{}, nil
+	}
+	return r.keys.OpenRetained(object), failure.Annotate(err, "read retention", r.store.URL())
+}
+
+// SetRetained replaces the time of Retained. Of two at the same time one is kept.
+func (r *Repository) SetRetained(ctx context.Context, until time.Time) error {
+	object, err := r.keys.SealRetained(until)
+	if err != nil {
+		return err
+	}
+	_, version, err := r.store.Get(ctx, format.RetainedPath)
+	switch {
+	case failure.Is(err, failure.NotFound) && failure.HintOf(err) == "":
+		_, err = r.store.Create(ctx, format.RetainedPath, object)
+	case err == nil:
+		_, err = r.store.Replace(ctx, format.RetainedPath, object, version)
+	}
+	if failure.Is(err, failure.Conflict) {
+		return nil
+	}
+	return failure.Annotate(err, "record retention", r.store.URL())
 }

@@ -63,3 +63,33 @@ func TestRetention_WhatIsWritten_IsLocked(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, keep, again.Settings().Retention)
 }
+
+// What someone puts over a pack, or before it, does not count as the pack.
+func TestStored_HiddenByOthers_IsTheFirstVersion(t *testing.T) {
+	store, bucket := lockedStore(t)
+	r, _, err := archivetest.NewWith(t.Context(), store, format.Settings{PackSize: 2 << 20, Storage: format.Storage{ObjectLock: true}})
+	require.NoError(t, err)
+	var names [3]format.PackName
+	var first []objstore.ObjectVersion
+	for i := range names {
+		names[i] = format.NewPackName()
+		require.NoError(t, r.PutPack(t.Context(), names[i], []byte("a pack")))
+		v, err := bucket.Versions(t.Context(), names[i].Path())
+		require.NoError(t, err)
+		first = append(first, v...)
+	}
+	_, err = store.Replace(t.Context(), names[1].Path(), []byte("another"), first[1].Version)
+	require.NoError(t, err)
+	require.NoError(t, store.Delete(t.Context(), names[2].Path()))
+	_, versions, err := r.Versioned(t.Context())
+	require.NoError(t, err)
+	require.True(t, versions)
+	for i, hidden := range []bool{false, true, true} {
+		got, err := r.Stored(t.Context(), names[i].Path(), versions)
+		require.NoError(t, err)
+		require.Len(t, got, 1)
+		require.Equal(t, first[i].ID, got[0].ID)
+		require.Equal(t, int64(len("a pack")), got[0].Size)
+		require.Equal(t, hidden, got[0].Hidden)
+	}
+}

@@ -68,8 +68,19 @@ func (s *Server) LockBucket(name string) {
 	defer s.mu.Unlock()
 	s.settings[name+" GetBucketVersioning"] = []byte(
 		"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")
+	s.setObjectLock(name, "")
+}
+
+// SetObjectLock gives a bucket with Object Lock a rule, in XML: a default retention.
+func (s *Server) SetObjectLock(name, rule string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setObjectLock(name, rule)
+}
+
+func (s *Server) setObjectLock(name, rule string) {
 	s.settings[name+" GetObjectLockConfiguration"] = []byte(
-		"<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>")
+		"<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>" + rule + "</ObjectLockConfiguration>")
 }
 
 // Skew sets how far the server's clock is ahead.

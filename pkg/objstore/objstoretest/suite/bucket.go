@@ -53,6 +53,7 @@ func RunBuckets(t *testing.T, s Buckets) {
 		"Versions_Removed_AreGone":                 {"versioning", false, versionsRemoved},
 		"Retaining_WhatIsWritten_IsKept":           {"object lock", true, retaining},
 		"Retention_Default_WritesAndDeletesGoOn":   {"object lock", true, retainedByDefault},
+		"Retention_Default_IsShown":                {"default retentions of objects", true, defaultIsShown},
 		"Extend_OnlyLongerAndStricter":             {"object lock", true, extend},
 		"Clock_IsTheServers":                       {"", false, clock},
 		"Bucket_Missing_IsNoBucketWithoutSettings": {"", false, missingBucket},

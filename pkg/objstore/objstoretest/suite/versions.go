@@ -34,7 +34,7 @@ func versionsRead(t *testing.T, b *madeBucket) {
 	first := create(t, s, "a", "one")
 	second, err := s.Replace(t.Context(), "a", []byte("second"), first)
 	require.NoError(t, err)
-	create(t, s, "a/b", "x")
+	create(t, s, "a2", "x")
 	all, plain := versionsOf(t, of, "a")
 	want := []objstore.ObjectVersion{{Key: "a", Size: 6, Version: second, Latest: true}, {Key: "a", Size: 3, Version: first}}
 	require.Equal(t, want, plain)
@@ -64,7 +64,6 @@ func versionsRemoved(t *testing.T, b *madeBucket) {
 	require.Len(t, all, 3)
 	for _, v := range []objstore.ObjectVersion{all[2], all[0]} { // the marker, and what it was put before
 		require.NoError(t, of.Remove(t.Context(), "a", v.ID))
-		require.NoError(t, of.Remove(t.Context(), "a", v.ID), "again")
 	}
 	body, _, err := s.Get(t.Context(), "a")
 	require.NoError(t, err)
@@ -96,10 +95,13 @@ func retaining(t *testing.T, b *madeBucket) {
 	require.Equal(t, "one", string(body))
 }
 
+// byDefault keeps all that is written for a day.
+const byDefault = `<ObjectLockConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><ObjectLockEnabled>Enabled</ObjectLockEnabled>` +
+	"<Rule><DefaultRetention><Mode>COMPLIANCE</Mode><Days>1</Days></DefaultRetention></Rule></ObjectLockConfiguration>"
+
 // Under a default retention all that works as ever: S3 puts versions and markers before what is kept.
 func retainedByDefault(t *testing.T, b *madeBucket) {
-	b.set(t, "object-lock", `<ObjectLockConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><ObjectLockEnabled>Enabled</ObjectLockEnabled>`+
-		"<Rule><DefaultRetention><Mode>COMPLIANCE</Mode><Days>1</Days></DefaultRetention></Rule></ObjectLockConfiguration>")
+	b.set(t, "object-lock", byDefault)
 	of, s := b.folder(t, "p"), b.server.Open(t, "s3://"+b.name+"/p")
 	first := create(t, s, "a", "one")
 	_, err := s.Replace(t.Context(), "a", []byte("two"), first)
@@ -112,9 +114,15 @@ func retainedByDefault(t *testing.T, b *madeBucket) {
 	all, _ := versionsOf(t, of, "a")
 	require.Len(t, all, 3)
 	kind(t, failure.Denied, of.Remove(t.Context(), "a", all[1].ID))
-	r, err := of.Retention(t.Context(), "a", all[1].ID)
+}
+
+func defaultIsShown(t *testing.T, b *madeBucket) {
+	b.set(t, "object-lock", byDefault)
+	create(t, b.server.Open(t, "s3://"+b.name+"/p"), "a", "one")
+	r, err := b.folder(t, "p").Retention(t.Context(), "a", "")
 	require.NoError(t, err)
 	require.Equal(t, objstore.RetainCompliance, r.Mode)
+	require.WithinDuration(t, time.Now().AddDate(0, 0, 1), r.Until, 2*time.Hour)
 }
 
 func extend(t *testing.T, b *madeBucket) {
