@@ -39,7 +39,7 @@ func layers() [][]string {
 		{"kube/forward", "kube/cage"},
 		{"ebs", "objstore", "pd", "tikv", "kube", "tidb"},
 		{"kube/kubetest", "ebsdirect", "archive/repository", "archive/lease"},
-		{"archive/volume", "archive/archivetest", "archive/replace"},
+		{"archive/volume", "archive/archivetest", "archive/replace", "archive/units"},
 		{"archive/snapshot", "archive/verify", "archive/bench", "archive/prune"},
 		{"archive/repair"},
 		{"earlyapply", "marks", "phase"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/lease"
+	"github.com/tisnap/tisnap/pkg/archive/units"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
@@ -49,9 +50,12 @@ func (r *run) commit(ctx context.Context, _ *phase.Scope) error {
 	return r.committed(ctx, nil)
 }
 
-// committed ends the lease, and fills in the result. Who may not delete leaves the lease to the next prune.
+// committed ends the lease, and fills in the result. Who may not delete leaves that to the next prune.
 func (r *run) committed(ctx context.Context, _ *phase.Scope) error {
 	err := lease.End(ctx, r.Repository.Objects(), r.choice.Archive)
+	if err == nil && r.opts.Shared {
+		err = units.Of(r.Repository, r.choice.Archive).Remove(ctx)
+	}
 	if failure.Is(err, failure.Denied) {
 		r.Log.Info("the next prune ends the lease", zap.Error(err))
 	} else if err != nil {

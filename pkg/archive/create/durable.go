@@ -4,14 +4,11 @@ import (
 	"sync"
 
 	"github.com/tisnap/tisnap/pkg/archive/repository"
-	"github.com/tisnap/tisnap/pkg/journal"
-	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// durable journals each segment once all packs that were begun before it was written are stored: a process that resumes
-// the run need not look at its blocks.
+// durable notes each segment once all packs that were begun before it was written are stored: no other process need
+// look at its blocks.
 type durable struct {
-	scope   *phase.Scope
 	packing *repository.Packing
 	spent   func() (lists, reads, throttled int64)
 
@@ -22,17 +19,17 @@ type durable struct {
 }
 
 type waiting struct {
-	segment
+	note  func(spent Spent)
 	begun int // packs that must be stored
 }
 
-// wrote notes a segment that was written.
-func (d *durable) wrote(s segment) {
+// wrote is called when a segment was written, and calls note, one at a time, with what the process has spent by then.
+// from is the number of the first pack that may have blocks of later segments.
+func (d *durable) wrote(note func(from int, spent Spent)) {
 	begun, below := d.packing.Begun()
-	s.From = below
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.waiting = append(d.waiting, waiting{s, begun})
+	d.waiting = append(d.waiting, waiting{func(spent Spent) { note(below, spent) }, begun})
 	d.flush(below)
 }
 
@@ -45,12 +42,10 @@ func (d *durable) stored(below int, size int64) {
 	d.flush(below)
 }
 
-// flush journals the segments that wait for no pack. d.mu is held.
+// flush notes the segments that wait for no pack. d.mu is held.
 func (d *durable) flush(below int) {
 	for len(d.waiting) > 0 && d.waiting[0].begun <= below {
-		s := d.waiting[0].segment
-		s.Spent = d.sum()
-		d.scope.Result(journal.ResultSegment, s)
+		d.waiting[0].note(d.sum())
 		d.waiting = d.waiting[1:]
 	}
 }

@@ -4,3 +4,16 @@ import "time"
 
 // RenewEvery has the lease renewed so often.
 func (o *Options) RenewEvery(d time.Duration) { o.renewEvery = d }
+
+// WithLooks has a run look often at what others have done.
+func WithLooks(o Options) Options {
+	o.lookEvery = time.Millisecond
+	return o
+}
+
+// QuickJoin are the options of a process that looks often, and takes claims over after so long.
+func QuickJoin(name string, index, workers int, reclaim time.Duration) JoinOptions {
+	return JoinOptions{
+		Name: name, Index: index, Workers: workers, lookEvery: time.Millisecond, reclaimAfter: reclaim,
+	}
+}

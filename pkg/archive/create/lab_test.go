@@ -65,6 +65,12 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
+	return newLabOf(t, 1)
+}
+
+// newLabOf makes volumes of so many GiB.
+func newLabOf(t *testing.T, gib int64) *lab {
+	t.Helper()
 	clock := timescale.New(100)
 	l := &lab{
 		account: ebstest.New(ebstest.Config{Clock: clock, Seed: 1}), clock: clock, store: objstoretest.NewMemory(nil),
@@ -82,13 +88,13 @@ func newLab(t *testing.T) *lab {
 	require.NoError(t, err)
 	l.source = cluster.Topology{Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}, ClusterID: 7, Version: "8.5.0"}
 	for id := range cluster.StoreID(2) {
-		made, err := l.account.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}, nil)
+		made, err := l.account.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: gib}, nil)
 		require.NoError(t, err)
 		instance := l.account.AddInstance(zone)
 		require.NoError(t, l.account.Attach(made, instance))
 		l.source.Stores = append(l.source.Stores, cluster.Store{
 			ID: id + 1, Instance: instance, Volumes: []cluster.Volume{{
-				ID: made, Role: cluster.RoleData, Zone: zone, VolumeSpec: cluster.VolumeSpec{Type: "gp3", SizeGiB: 1},
+				ID: made, Role: cluster.RoleData, Zone: zone, VolumeSpec: cluster.VolumeSpec{Type: "gp3", SizeGiB: gib},
 			}},
 		})
 	}
@@ -215,6 +221,7 @@ func (l *lab) requireWhole(t *testing.T, id string) {
 	for _, s := range a.Stores {
 		require.Len(t, s.Volumes, 1)
 		v := s.Volumes[0]
+		require.Len(t, v.Proofs, len(v.Segments))
 		got := &sparse{}
 		require.NoError(t, volume.Restore(t.Context(), l.repo, v, got, 4))
 		want, zeros := l.want[cluster.SnapshotID(v.Source)], make([]byte, volume.BlockSize)

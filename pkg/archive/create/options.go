@@ -78,10 +78,13 @@ type Options struct {
 	// Packers is how many packs are filled, and how many are uploaded, at the same time; 0 is DefaultPackers.
 	Packers  int
 	LockWait time.Duration
+	// Shared lets other processes join: see Join. With Lead, this one reads no block itself and waits for them.
+	Shared, Lead bool
 	// VerifyKey refuses a backup that it did not sign; nil takes any.
 	VerifyKey *manifest.VerifyKey
 
 	renewEvery time.Duration // of the lease; 0 is lease.RenewEvery
+	lookEvery  time.Duration // at what others have done; 0 is lookEvery
 }
 
 // Validate returns a Usage error for options that cannot work.
@@ -101,7 +104,11 @@ func (o *Options) Validate() error {
 // Request returns what a process that resumes the run must have been asked for, too.
 func (o *Options) Request(r *repository.Repository) map[string]string {
 	skip := cmp.Or(o.SkipFree, SkipAuto)
-	return map[string]string{"repo": r.ID().String(), "base": o.Base, "skipFree": string(skip)}
+	out := map[string]string{"repo": r.ID().String(), "base": o.Base, "skipFree": string(skip)}
+	if o.Shared { // its segments are not in the journal
+		out["shared"] = "true"
+	}
+	return out
 }
 
 // About describes the run.

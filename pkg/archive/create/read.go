@@ -19,8 +19,11 @@ import (
 // With two packers and their uploads the run's buffers are 192 MiB.
 const chunks = 8
 
-// read archives all volumes, one after the other.
+// read archives all volumes, one after the other, or has processes do so that share them.
 func (r *run) read(ctx context.Context, s *phase.Scope) error {
+	if r.opts.Shared {
+		return r.share(ctx, s)
+	}
 	found, err := r.earlier.find(ctx, r.Repository)
 	if err != nil {
 		return err
@@ -46,10 +49,10 @@ func (r *run) read(ctx context.Context, s *phase.Scope) error {
 	defer stop()
 	ctx, cancel := context.WithCancel(kept)
 	defer cancel()
-	d := &durable{scope: s, spent: r.calls}
+	d := &durable{spent: calls(r.Blocks)}
 	packing := r.Repository.Pack(ctx, repository.PackOptions{
-		Source: r.source(), Names: own.Names, Level: r.opts.Level, Packers: r.opts.Packers, Uploads: r.opts.Packers,
-		Stored: d.stored,
+		Source: source(r.choice.Archive, r.works), Names: own.Names, Level: r.opts.Level, Packers: r.opts.Packers,
+		Uploads: r.opts.Packers, Stored: d.stored,
 	})
 	d.packing = packing
 	err = r.readVolumes(ctx, s, packing, d, found)
@@ -109,25 +112,31 @@ func (r *run) readVolume(
 	task.Number = saturate.To[uint16](i) // a pack's source has room for fewer
 	task.Segments, task.Packed = r.earlier.segments[i], found.in(i)
 	task.Progress = func(more volume.Stats) { s.Advance(more.Read) }
-	task.Wrote = func(name format.SegmentName, of volume.Stats) { d.wrote(segment{Volume: i, Name: name, Stats: of}) }
+	task.Wrote = func(name format.SegmentName, of volume.Stats) {
+		d.wrote(func(from int, spent Spent) {
+			s.Result(journal.ResultSegment, segment{Volume: i, Name: name, Stats: of, From: from, Spent: spent})
+		})
+	}
 	v, stats, err = archiver.Archive(ctx, task)
 	stats.Add(r.earlier.stats[i])
 	v.Role, v.Source = string(w.Role), string(w.ID)
 	return v, stats, err
 }
 
-// source describes the run's packs.
-func (r *run) source() format.Source {
-	out := format.Source{Archive: r.choice.Archive}
-	for i := range r.works {
-		w := &r.works[i]
+// source describes the packs of an archive.
+func source(archive string, works []work) format.Source {
+	out := format.Source{Archive: archive}
+	for i := range works {
+		w := &works[i]
 		out.Volumes = append(out.Volumes, format.SourceVolume{Store: uint64(w.Store), Role: string(w.Role)})
 	}
 	return out
 }
 
-// calls are those of this process.
-func (r *run) calls() (lists, reads, throttled int64) {
-	stats := r.Blocks.Stats()
-	return stats.Lists, stats.Reads, stats.Throttled
+// calls counts those of this process.
+func calls(b Blocks) func() (lists, reads, throttled int64) {
+	return func() (lists, reads, throttled int64) {
+		stats := b.Stats()
+		return stats.Lists, stats.Reads, stats.Throttled
+	}
 }

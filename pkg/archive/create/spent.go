@@ -34,5 +34,5 @@ type Volume struct {
 	// asked.
 	FreeUnknown string `json:"freeUnknown,omitempty"`
 	volume.Stats
-	Seconds float64 `json:"seconds"` // of the last process
+	Seconds float64 `json:"seconds"` // of the last process, or of all that shared it together
 }

@@ -14,6 +14,7 @@ const (
 	kindSegment = 'S'
 	kindArchive = 'A'
 	kindEnd     = 'E'
+	kindUnit    = 'W'
 	prefixSize  = 32 // what the headers of all kinds begin with
 )
 

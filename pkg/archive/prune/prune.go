@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/lease"
 	"github.com/tisnap/tisnap/pkg/archive/replace"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
+	"github.com/tisnap/tisnap/pkg/archive/units"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
@@ -169,6 +170,9 @@ func (p *pruner) tidy(ctx context.Context) error {
 		if _, err := p.end(ctx, &all[i]); err != nil {
 			return err
 		}
+	}
+	if err = units.Tidy(ctx, p.repository.Objects()); err != nil {
+		return err
 	}
 	if err = lease.Tidy(ctx, p.repository.Objects()); failure.Is(err, failure.Conflict) { // another prune is at it
 		return nil

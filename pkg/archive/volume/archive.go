@@ -109,13 +109,13 @@ type Task struct {
 // packing's Wait. Its Role and Source are the caller's to fill in, and Stats are not those of Task.Segments.
 func (a *Archiver) Archive(ctx context.Context, task Task) (v format.Volume, stats Stats, err error) {
 	v.Size = task.Source.Size()
-	if want := segments(v.Size); len(task.Base.Segments) > want || len(task.Segments) > want {
+	if want := SegmentCount(v.Size); len(task.Base.Segments) > want || len(task.Segments) > want {
 		return v, stats, failure.New(failure.Usage, "archive volume", "",
 			"its base has %d segments, and %d are written: it has %d", len(task.Base.Segments), len(task.Segments),
 			want)
 	}
 	checksum := format.NewChecksum()
-	for k := range segments(v.Size) {
+	for k := range SegmentCount(v.Size) {
 		var places format.Segment
 		var name format.SegmentName
 		if k < len(task.Segments) {
@@ -132,6 +132,37 @@ func (a *Archiver) Archive(ctx context.Context, task Task) (v format.Volume, sta
 	}
 	v.Checksum = checksum.Sum()
 	return v, stats, nil
+}
+
+// ArchiveSegment is Archive of segment k alone, which must exist. Task.Wrote is called, and the segment is good once
+// the packs that were begun before are stored.
+func (a *Archiver) ArchiveSegment(ctx context.Context, task Task, k int) (format.SegmentName, error) {
+	name, _, err := a.segment(ctx, &task, k, &Stats{})
+	return name, err
+}
+
+// Assemble returns the volume of this size with these segments, which it reads. Its Role and Source are the caller's
+// to fill in.
+func Assemble(
+	ctx context.Context, r *repository.Repository, size int64, names []format.SegmentName,
+) (format.Volume, error) {
+	v := format.Volume{Size: size, Segments: names}
+	checksum := format.NewChecksum()
+	for k, name := range names {
+		places, err := r.Segment(ctx, name)
+		if err != nil {
+			return v, err
+		}
+		want := min(format.SegmentBlocks, format.Blocks(size)-int64(k)*format.SegmentBlocks)
+		if int64(len(places)) != want {
+			return v, failure.New(failure.Corrupt, "assemble volume", name.String(), "it has %d blocks, not %d",
+				len(places), want)
+		}
+		v.Proofs = append(v.Proofs, places.Proof())
+		count(places, &v.Counts, checksum)
+	}
+	v.Checksum = checksum.Sum()
+	return v, nil
 }
 
 // segment archives segment k of a volume.
@@ -162,7 +193,7 @@ func Count(ctx context.Context, r *repository.Repository, task Task) (stats Stat
 		task.Base = Base{} // whose maps need not be read
 	}
 	task.Segments, task.Packed, task.Progress = nil, nil, nil
-	for k := range segments(task.Source.Size()) {
+	for k := range SegmentCount(task.Source.Size()) {
 		w, err := newSegment(ctx, r, &task, k)
 		if err == nil {
 			err = w.list(ctx, func(chunk []Block) error {
@@ -178,8 +209,8 @@ func Count(ctx context.Context, r *repository.Repository, task Task) (stats Stat
 	return stats, nil
 }
 
-// segments is how many segments the map of a volume of this size has.
-func segments(size int64) int {
+// SegmentCount is how many segments the map of a volume of this size has.
+func SegmentCount(size int64) int {
 	return int((format.Blocks(size) + format.SegmentBlocks - 1) / format.SegmentBlocks)
 }
 

@@ -21,7 +21,7 @@ type Part struct {
 // whole is not what was archived: counts and checksum differ.
 func Parts(ctx context.Context, r *repository.Repository, v format.Volume) iter.Seq2[Part, error] {
 	return func(yield func(Part, error) bool) {
-		if want := segments(v.Size); len(v.Segments) != want {
+		if want := SegmentCount(v.Size); len(v.Segments) != want {
 			yield(Part{}, failure.New(failure.Corrupt, "read map", v.Role, "it has %d segments, not %d",
 				len(v.Segments), want))
 			return

@@ -1,0 +1,189 @@
+package create_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tisnap/tisnap/pkg/archive/create"
+	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/prune"
+	"github.com/tisnap/tisnap/pkg/archive/volume"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+)
+
+// segmentGiB is a unit.
+const segmentGiB = format.SegmentBlocks * volume.BlockSize >> 30
+
+// newSharedLab is a lab with two volumes of four units each, with blocks in all of them, and a backup.
+func newSharedLab(t *testing.T) (*lab, cluster.BackupID) {
+	t.Helper()
+	l := newLabOf(t, 3*segmentGiB+1)
+	for store := range 2 {
+		for k := range int64(4) {
+			first := k * format.SegmentBlocks
+			l.write(t, store, first, first+1, first+2, first+40, first+41, first+400)
+		}
+	}
+	return l, l.backup(t)
+}
+
+// shared are the options of a run that others join.
+func (l *lab) shared(backup cluster.BackupID, lead bool) create.Options {
+	o := l.options(backup, "share")
+	o.Shared, o.Lead = true, lead
+	return create.WithLooks(o)
+}
+
+// join joins the archive of the run as soon as there is one.
+func (l *lab) join(ctx context.Context, t *testing.T, b create.Blocks, o create.JoinOptions) (*create.Joined, error) {
+	t.Helper()
+	for {
+		leases := l.leases(t)
+		if len(leases) == 0 {
+			continue
+		}
+		o.Archive = leases[0].Archive
+		done, err := create.Join(ctx, create.JoinDeps{Repository: l.repo, Blocks: b}, o)
+		if !failure.Is(err, failure.NotFound) {
+			return done, err
+		}
+	}
+}
+
+// units is how many objects the processes share.
+func (l *lab) units(t *testing.T) int {
+	t.Helper()
+	objects, err := l.objects.List(t.Context(), format.UnitPrefix)
+	require.NoError(t, err)
+	return len(objects)
+}
+
+func TestShared_ThreeJoin_EachUnitIsDoneOnce(t *testing.T) {
+	t.Parallel()
+	for _, lead := range []bool{true, false} {
+		t.Run(fmt.Sprint(lead), func(t *testing.T) {
+			t.Parallel()
+			l, backup := newSharedLab(t)
+			var group errgroup.Group
+			joined := make([]*create.Joined, 3)
+			for i := range joined {
+				b := l.open(t)
+				group.Go(func() (err error) {
+					joined[i], err = l.join(t.Context(), t, b, create.QuickJoin(fmt.Sprint(i), i, 3, time.Hour))
+					return err
+				})
+			}
+			result, err := create.Run(t.Context(), l.deps(l.open(t)), l.shared(backup, lead))
+			require.NoError(t, err)
+			require.NoError(t, group.Wait())
+			require.True(t, result.Committed)
+			l.requireWhole(t, result.Archive)
+			units := 0
+			for _, j := range joined {
+				units += j.Units
+			}
+			if lead {
+				require.Equal(t, 8, units)
+			}
+			require.Equal(t, int64(2*4*6), sum(result).Read)
+			require.Equal(t, int64(2*4*6), result.Spent.Reads, "no block is read twice")
+			require.Zero(t, l.units(t))
+			require.Empty(t, l.leases(t))
+		})
+	}
+}
+
+func TestShared_SecondBackup_ReadsOnlyWhatChanged(t *testing.T) {
+	t.Parallel()
+	l, backup := newSharedLab(t)
+	l.archive(t, backup, "first")
+	l.write(t, 0, 3, format.SegmentBlocks)
+	result, err := create.Run(t.Context(), l.deps(l.open(t)), l.shared(l.backup(t), false))
+	require.NoError(t, err)
+	require.Equal(t, int64(2), sum(result).Read)
+	require.Equal(t, create.WithSnapshot, result.Volumes[0].Compared)
+	l.requireWhole(t, result.Archive)
+}
+
+func TestShared_ProcessDies_TheNextOfItsNameDoesItsUnitAtOnce(t *testing.T) {
+	t.Parallel()
+	l, backup := newSharedLab(t)
+	var group errgroup.Group
+	group.Go(func() error {
+		ctx, kill := context.WithCancel(t.Context())
+		defer kill()
+		_, err := l.join(ctx, t, stopAfter(l.open(t), 8, kill), create.QuickJoin("a", 0, 1, time.Hour))
+		if err == nil {
+			return failure.New(failure.Unknown, "join", "", "it was not killed")
+		}
+		done, err := l.join(t.Context(), t, l.open(t), create.QuickJoin("a", 0, 1, time.Hour))
+		if err == nil && done.Units < 7 {
+			return failure.New(failure.Unknown, "join", "", "%d units were done", done.Units)
+		}
+		return err
+	})
+	result, err := create.Run(t.Context(), l.deps(l.open(t)), l.shared(backup, true))
+	require.NoError(t, err)
+	require.NoError(t, group.Wait())
+	l.requireWhole(t, result.Archive)
+}
+
+func TestShared_ProcessIsGoneForEver_AnotherTakesItsUnitOver(t *testing.T) {
+	t.Parallel()
+	l, backup := newSharedLab(t)
+	var group errgroup.Group
+	group.Go(func() error {
+		ctx, kill := context.WithCancel(t.Context())
+		defer kill()
+		_, err := l.join(ctx, t, stopAfter(l.open(t), 8, kill), create.QuickJoin("a", 0, 2, time.Hour))
+		if err == nil {
+			return failure.New(failure.Unknown, "join", "", "it was not killed")
+		}
+		_, err = l.join(t.Context(), t, l.open(t), create.QuickJoin("b", 1, 2, 50*time.Millisecond))
+		return err
+	})
+	result, err := create.Run(t.Context(), l.deps(l.open(t)), l.shared(backup, true))
+	require.NoError(t, err)
+	require.NoError(t, group.Wait())
+	l.requireWhole(t, result.Archive)
+}
+
+func TestShared_LeaderDies_TheSameCommandCommitsWhatOthersDid(t *testing.T) {
+	t.Parallel()
+	l, backup := newSharedLab(t)
+	result := l.stopped(t, 8, l.shared(backup, false))
+	done, err := l.join(t.Context(), t, l.open(t), create.QuickJoin("a", 0, 1, time.Millisecond))
+	require.NoError(t, err)
+	require.Positive(t, done.Units)
+	blind := stopAfter(l.open(t), 0, func() {}) // cannot read a block
+	again, err := create.Run(t.Context(), l.deps(blind), l.shared(backup, false))
+	require.NoError(t, err)
+	require.Equal(t, result.Archive, again.Archive)
+	l.requireWhole(t, again.Archive)
+}
+
+func TestShared_LeaseIsBroken_JoinedEndsAndNothingIsCommitted(t *testing.T) {
+	t.Parallel()
+	l, backup := newSharedLab(t)
+	first := l.stopped(t, 8, l.shared(backup, false))
+	require.NotZero(t, l.units(t))
+	_, err := prune.Run(t.Context(), l.repo, prune.Options{BreakAfter: -1, MaxUnused: 1})
+	require.NoError(t, err)
+	require.NotZero(t, l.units(t), "its lease is held")
+	_, err = prune.Run(t.Context(), l.repo, prune.Options{MaxUnused: 1})
+	require.NoError(t, err)
+	require.Zero(t, l.units(t))
+	_, err = create.Join(t.Context(), create.JoinDeps{Repository: l.repo, Blocks: l.open(t)},
+		create.JoinOptions{Archive: first.Archive, Name: "a"})
+	require.True(t, failure.Is(err, failure.NotFound), "%v", err)
+	again, err := create.Run(t.Context(), l.deps(l.open(t)), l.shared(backup, false))
+	require.NoError(t, err)
+	require.NotEqual(t, first.Archive, again.Archive)
+	l.requireWhole(t, again.Archive)
+}

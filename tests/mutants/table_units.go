@@ -1,0 +1,16 @@
+package mutants
+
+// unitGuards are those by which processes share the making of an archive.
+func unitGuards() []Mutant {
+	return []Mutant{
+		in("pkg/archive/units/units.go", "what an archive in the making has done is deleted", "who makes an archive finds its own work",
+			"		if !working[archive] {", "		if true {",
+			"TestTidy_ArchiveInTheMaking_IsKept"),
+		in("pkg/archive/create/join.go", "a dead process's unit waits for a quarter of an hour", "a killed process loses one unit at most",
+			"		if claimer == j.opts.Name {", "		if claimer == j.opts.Name && false {",
+			"TestShared_ProcessDies_TheNextOfItsNameDoesItsUnitAtOnce"),
+		in("pkg/archive/create/join.go", "a unit of a process that is gone for ever is never done", "an archive that is shared ends",
+			"			if time.Since(before.at) >= j.opts.reclaimAfter {", "			if false {",
+			"TestShared_ProcessIsGoneForEver_AnotherTakesItsUnitOver"),
+	}
+}
