@@ -123,7 +123,9 @@ func (l *lab) backup(t *testing.T) cluster.BackupID {
 			_, err = device.WriteAt([]byte(fmt.Sprint(s.ID, m.ID)), int64(l.made)<<20)
 			require.NoError(t, err)
 		}
-		made, err := l.from.client.Cut(t.Context(), ebs.CutRequest{Instance: s.Instance, Volumes: []cluster.VolumeID{v.ID}})
+		made, err := l.from.client.Cut(t.Context(), ebs.CutRequest{
+			Instance: s.Instance, Volumes: []cluster.VolumeID{v.ID}, Tags: ebs.Tags{ebs.TagRun: string(m.Run)},
+		})
 		require.NoError(t, err)
 		require.Eventually(t, func() bool {
 			found, _, ok := l.from.server.Snapshot(made[0].ID)

@@ -98,6 +98,39 @@ func TestAllowOnly_OtherActions_Denied(t *testing.T) {
 	require.Empty(t, w.call(t, "GetCallerIdentity").Code)
 }
 
+func TestAllowStatements_Conditions_HoldOfEachResource(t *testing.T) {
+	t.Parallel()
+	w := start(t, 1)
+	ours, err := w.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}, ebs.Tags{"run": "r"})
+	require.NoError(t, err)
+	other, _ := w.volume(t)
+	made := []string{"TagSpecification.1.ResourceType", "snapshot", "TagSpecification.1.Tag.1.Key", "k", "TagSpecification.1.Tag.1.Value", "v"}
+	tag := func(ids ...cluster.VolumeID) string {
+		args := []string{"Tag.1.Key", "k", "Tag.1.Value", "v"}
+		for i, id := range ids {
+			args = append(args, fmt.Sprintf("ResourceId.%d", i+1), string(id))
+		}
+		return w.call(t, "CreateTags", args...).Code
+	}
+	const denied = "UnauthorizedOperation"
+	w.AllowStatements(ebstest.Statement{
+		Action: []string{"ec2:CreateTags"}, Condition: map[string]map[string]any{"Null": {"aws:ResourceTag/run": "false"}},
+	}, ebstest.Statement{Action: []string{"ec2:CreateSnapshot"}})
+	require.Empty(t, tag(ours))
+	require.Equal(t, denied, tag(other))
+	require.Equal(t, denied, tag(ours, other))
+	require.Equal(t, denied, w.call(t, "CreateSnapshot", append(made, "VolumeId", string(ours))...).Code, "what is made has no tags yet")
+	for action, want := range map[string]string{"CreateSnapshot": "", "CopySnapshot": denied} {
+		w.AllowStatements(ebstest.Statement{
+			Action: []string{"ec2:CreateTags"}, Condition: map[string]map[string]any{"StringEquals": {"ec2:CreateAction": []any{"other", action}}},
+		}, ebstest.Statement{Action: []string{"ec2:CreateSnapshot"}})
+		require.Equal(t, want, w.call(t, "CreateSnapshot", append(made, "VolumeId", string(ours))...).Code)
+		require.Equal(t, denied, tag(ours), "it makes nothing")
+	}
+	w.AllowStatements(ebstest.Statement{Action: []string{"*"}, Condition: map[string]map[string]any{"StringLike": {"aws:ResourceTag/run": "*"}}})
+	require.Equal(t, denied, tag(ours), "an operator that the stand-in does not know")
+}
+
 func TestSnapshots_InRegion_Limited(t *testing.T) {
 	t.Parallel()
 	w := start(t, 1, func(r *ebstest.Rules) { r.SnapshotsInRegion = 3 })

@@ -44,8 +44,8 @@ type Server struct {
 	copies    []*snapshot     // by CopySnapshot that are pending, by age
 	copied    []Copy
 	archiving []*snapshot // whose archival has not ended
-	// permitted are all actions that are allowed, as patterns of IAM; nil allows all that are not denied.
-	permitted  []string
+	// permitted is all that is allowed; nil allows all that is not denied.
+	permitted  []Statement
 	vanishNext int // volumes that are accepted and then disappear
 }
 

@@ -26,7 +26,7 @@ func IsDirect(r *http.Request) bool {
 func (s *Server) Permits(permission string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.forbids(permission)
+	return !s.forbids(permission, about{})
 }
 
 // Snapshot is a snapshot's present state and content; ok is false if it does not exist.
