@@ -30,7 +30,8 @@ func sample(id cluster.BackupID) *manifest.Manifest {
 			Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}, ClusterID: 7, Version: "8.5.0",
 			Stores: []cluster.Store{{ID: 1, Volumes: []cluster.Volume{v}}},
 		},
-		Snapshots: []manifest.Snapshot{manifest.NewSnapshot("snap-1", 1, v, created)},
+		Snapshots:  []manifest.Snapshot{manifest.NewSnapshot("snap-1", 1, v, created)},
+		LogBackups: []manifest.LogBackup{{Name: "pitr", StartTS: 1, Checkpoint: cluster.MakeTS(created, 0)}, {Name: "new"}},
 	}
 }
 

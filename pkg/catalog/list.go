@@ -48,6 +48,8 @@ type Entry struct {
 	SizeGiB   int64      `json:"sizeGiB"`             // sum of the volumes' sizes
 	DataBytes int64      `json:"dataBytes,omitempty"` // data in the snapshots; 0 if EC2 did not report it
 	Tags      []string   `json:"tags,omitempty"`      // the user's
+	// CoveredBy names the source's log backups that cover the backup ts, see manifest.LogBackup.
+	CoveredBy []string `json:"coveredBy,omitempty"`
 }
 
 // maxReads bounds one list's concurrent reads; S3 serves thousands per second, with about 20 ms latency.
@@ -147,7 +149,7 @@ func (c Catalog) fromSeal(ctx context.Context, e *Entry, files map[string]objsto
 	e.State, e.Run, e.Cluster, e.Version, e.BackupTS = StateSealed, s.Run, s.Cluster, s.Version, s.BackupTS
 	e.CreatedAt, e.SealedAt, e.Stores, e.Snapshots = s.CreatedAt, s.SealedAt, s.Stores, s.Snapshots
 	e.SizeGiB, e.DataBytes, e.Tags, e.ClusterID = s.SizeGiB, s.DataBytes, s.Tags, s.ClusterID
-	e.Operator = s.Operator
+	e.Operator, e.CoveredBy = s.Operator, s.CoveredBy
 	if m, ok := files[manifest.ManifestFile]; !ok {
 		return failure.New(failure.Corrupt, "", "", "its manifest is missing")
 	} else if m.Size != s.Size {
@@ -181,6 +183,7 @@ func (c Catalog) fromManifest(ctx context.Context, e *Entry) error {
 	e.Run, e.Cluster, e.Version, e.BackupTS = m.Run, m.Source.Cluster, m.Source.Version, m.BackupTS
 	e.CreatedAt, e.Stores, e.Snapshots, e.SizeGiB = m.CreatedAt, len(m.Source.Stores), len(m.Snapshots), m.SizeGiB()
 	e.Tags, e.ClusterID, e.Operator = m.Tags, m.Source.ClusterID, m.Kubernetes.Operator()
+	e.CoveredBy = m.CoveredBy()
 	return nil
 }
 

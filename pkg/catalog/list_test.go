@@ -47,7 +47,7 @@ func TestList_AllStates_AreShown(t *testing.T) {
 	require.Equal(t, catalog.Entry{
 		ID: "a-sealed", State: catalog.StateSealed, Run: "run-1", Cluster: cluster.Name{Namespace: "tidb", Name: "prod"},
 		ClusterID: 7, Version: "8.5.0", BackupTS: cluster.MakeTS(created, 0), CreatedAt: created, SealedAt: created.Add(time.Hour),
-		Stores: 1, Snapshots: 1, SizeGiB: 100, DataBytes: 1 << 30,
+		Stores: 1, Snapshots: 1, SizeGiB: 100, DataBytes: 1 << 30, CoveredBy: []string{"pitr"},
 	}, entries[0], "the oldest first")
 }
 

@@ -37,6 +37,7 @@ type describeDoc struct {
 	Snapshots  []manifest.Snapshot  `json:"snapshots"`
 	EarlyApply *report.EarlyApply   `json:"earlyApply"`
 	LogBackups []manifest.LogBackup `json:"logBackups,omitempty"`
+	CoveredBy  []string             `json:"coveredBy,omitempty"` // of the log backups
 	Report     *report.Report       `json:"report,omitempty"`
 	Restores   []*report.Report     `json:"restores,omitempty"`
 	Archives   []*report.Report     `json:"archives,omitempty"`
@@ -114,7 +115,7 @@ func (a *app) describe(ctx context.Context, id cluster.BackupID, verifyKey strin
 		header: newHeader("Backup"), Backup: m.ID, Cluster: m.Source.Cluster, Version: m.Source.Version,
 		Operator: m.Kubernetes.Operator(), Region: m.Region,
 		BackupTS: m.BackupTS, CreatedAt: m.CreatedAt, SealedAt: m.SealedAt, Snapshots: m.Snapshots,
-		EarlyApply: earlyApplyOf(m), LogBackups: m.LogBackups, logs: logBackupsText(m),
+		EarlyApply: earlyApplyOf(m), LogBackups: m.LogBackups, logs: logBackupsText(m), CoveredBy: m.CoveredBy(),
 		Parts: partsOf(m), CopyOf: m.CopyOf,
 	}
 	pin, err := cat.PinOf(ctx, m.ID, m.Run)

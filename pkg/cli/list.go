@@ -146,8 +146,8 @@ func (d *listDoc) table(w io.Writer, v view) error {
 		return err
 	}
 	t := newTable(v.heading("BACKUP TIME"), "NAME", "CLUSTER", "STATE", "SIZE", "STORES", "SNAPSHOTS", "AGE",
-		"BACKUP-TS", "DATA", "VERSION", "OPERATOR", "RUN", "TAGS", "PINNED")
-	t.more = []string{"BACKUP-TS", "DATA", "VERSION", "OPERATOR", "RUN", "TAGS", "PINNED"}
+		"BACKUP-TS", "DATA", "VERSION", "OPERATOR", "RUN", "TAGS", "LOGS", "PINNED")
+	t.more = []string{"BACKUP-TS", "DATA", "VERSION", "OPERATOR", "RUN", "TAGS", "LOGS", "PINNED"}
 	t.drop = []string{"SNAPSHOTS", "STORES", "AGE", "SIZE", "CLUSTER", v.heading("BACKUP TIME")}
 	for _, e := range d.Items {
 		of, at, ts, age, data := "", "", "", "", ""
@@ -164,7 +164,7 @@ func (d *listDoc) table(w io.Writer, v view) error {
 			data = report.Bytes(e.DataBytes)
 		}
 		t.row(at, e.ID, of, e.shown(), gib(e.SizeGiB), e.Stores, e.Snapshots, age, ts, data, e.Version, e.Operator,
-			e.Run, strings.Join(e.Tags, ","), e.pinned(v))
+			e.Run, strings.Join(e.Tags, ","), strings.Join(e.CoveredBy, ","), e.pinned(v))
 	}
 	if err := t.write(w, v); err != nil {
 		return err

@@ -27,6 +27,7 @@ func TestLogBackups_OfTheSource_AreShown(t *testing.T) {
 	require.Equal(t, "pitr covers the backup ts; usual covers the backup ts once its log, 3m0s behind it, has caught up; "+
 		"stuck was 2h0m0s behind the backup ts; idle was paused; full had failed: Raft: no space; "+
 		"late started later, or its start is unknown; old ran; how far its log was is unknown", logBackupsText(m))
+	require.Equal(t, []string{"pitr", "usual"}, m.CoveredBy())
 	shown := func(r *restore.Result, of func(*restore.Result) document) string {
 		var out bytes.Buffer
 		r.Journalled = true

@@ -17,7 +17,7 @@ import (
 func twoBackups() *listDoc {
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	return &listDoc{header: newHeader("BackupList"), now: now, Items: []listItem{
-		{Entry: catalog.Entry{ID: "a", Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}, State: catalog.StateSealed, BackupTS: 468000000000000001, DataBytes: 1<<53 + 1, Run: "r1", Tags: []string{"release-1"}, CreatedAt: now}},
+		{Entry: catalog.Entry{ID: "a", Cluster: cluster.Name{Namespace: "tidb", Name: "prod"}, State: catalog.StateSealed, BackupTS: 468000000000000001, DataBytes: 1<<53 + 1, Run: "r1", Tags: []string{"release-1"}, CoveredBy: []string{"pitr", "usual"}, CreatedAt: now}},
 		{Entry: catalog.Entry{ID: "b", Cluster: cluster.Name{Namespace: "dev", Name: "prod"}, State: catalog.StateSealed, BackupTS: 2, Run: "r2", CreatedAt: now}},
 	}}
 }
@@ -43,6 +43,7 @@ func TestWrite_KubectlsFormats(t *testing.T) {
 	var wideOut, table bytes.Buffer
 	require.NoError(t, write(&wideOut, "wide", twoBackups(), view{wide: true}))
 	require.Contains(t, wideOut.String(), "release-1")
+	require.Contains(t, wideOut.String(), "pitr,usual")
 	require.NoError(t, write(&table, "table", twoBackups(), view{}))
 	require.NotContains(t, table.String(), "release-1")
 	require.ErrorContains(t, write(&table, "name", &versionDoc{}, view{wide: "name" == "wide"}), "no named objects")

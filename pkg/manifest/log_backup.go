@@ -18,6 +18,16 @@ type LogBackup struct {
 	Storage string `json:"storage,omitempty"`
 }
 
+// CoveredBy names the log backups of the source that cover the backup ts.
+func (m *Manifest) CoveredBy() (names []string) {
+	for _, l := range m.LogBackups {
+		if covers, _ := l.Covers(m.BackupTS); covers {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
 // maxLag is how far the checkpoint of a log backup that advances may be behind: at 30 minutes TiDB's alert is critical.
 const maxLag = 30 * time.Minute
 

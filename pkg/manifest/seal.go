@@ -38,6 +38,8 @@ type SealRecord struct {
 	// DataBytes is the data in all snapshots as EC2 reports it; 0 where it does not.
 	DataBytes int64    `json:"dataBytes,omitempty"`
 	Tags      []string `json:"tags,omitempty"`
+	// CoveredBy names the source's log backups that cover the backup ts, as LogBackup.Covers has it.
+	CoveredBy []string `json:"coveredBy,omitempty"`
 	// Signature is the text of a signature as minisign writes it, over the manifest's bytes and this record; see Sign.
 	// Empty if the run had no key.
 	Signature string `json:"signature,omitempty"`
@@ -59,6 +61,7 @@ func Seal(doc []byte, sealedAt time.Time, dataBytes int64) ([]byte, error) {
 		Version: m.Source.Version, Operator: m.Kubernetes.Operator(),
 		BackupTS: m.BackupTS, CreatedAt: m.CreatedAt, Stores: len(m.Source.Stores),
 		Snapshots: len(m.Snapshots), SizeGiB: m.SizeGiB(), DataBytes: dataBytes, Tags: m.Tags,
+		CoveredBy: m.CoveredBy(),
 	}, "seal backup", string(m.ID))
 }
 
