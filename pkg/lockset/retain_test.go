@@ -101,3 +101,59 @@ func TestLock_CopyOfASignedBackup_KeepsItsSource(t *testing.T) {
 		require.False(t, got.Until.Before(until), key)
 	}
 }
+
+// Object Lock does not keep a locked backup's objects from being written over and deleted. Behind that are the versions that
+// it retains, which cannot be removed: written again they make the backup whole, and the same lock keeps them, too.
+func TestLock_ObjectsAreWrittenOver_RetainedVersionsAreBroughtBack(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	server, bucket := p.inBucket(t, nil)
+	server.LockBucket("backups")
+	require.NoError(t, p.backups.Store.Delete(t.Context(), manifest.SealKey("b"))) // and again, with a version
+	require.NoError(t, p.backups.Seal(t.Context(), "b", time.Now(), 0))
+	until := p.days(1)
+	r, err := p.lock(t, ebs.LockCompliance, until, 0)
+	require.NoError(t, err)
+	_, version, err := p.backups.Store.Get(t.Context(), manifest.ManifestKey("b"))
+	require.NoError(t, err)
+	_, err = p.backups.Store.Replace(t.Context(), manifest.ManifestKey("b"), []byte("{}"), version)
+	require.NoError(t, err)
+	require.NoError(t, p.backups.Store.Delete(t.Context(), manifest.SealKey("b")))
+	_, err = p.backups.Load(t.Context(), "b")
+	require.Error(t, err)
+
+	for _, key := range r.Objects.Kept {
+		versions, err := bucket.Versions(t.Context(), key)
+		require.NoError(t, err)
+		retained := ""
+		for _, v := range versions {
+			if v.Marker {
+				continue
+			}
+			got, err := bucket.Retention(t.Context(), key, v.ID)
+			require.NoError(t, err)
+			if got.Until.Before(until) {
+				continue
+			}
+			retained = v.ID
+			require.Equal(t, failure.Denied, failure.KindOf(bucket.Remove(t.Context(), key, v.ID)))
+		}
+		body, _, err := bucket.Get(t.Context(), key, retained)
+		require.NoError(t, err)
+		require.NoError(t, p.backups.Store.Delete(t.Context(), key))
+		_, err = p.backups.Store.Create(t.Context(), key, body)
+		require.NoError(t, err)
+		got, err := bucket.Retention(t.Context(), key, "")
+		require.NoError(t, err)
+		require.Empty(t, got.Mode)
+	}
+	_, err = p.backups.Load(t.Context(), "b")
+	require.NoError(t, err)
+	_, err = p.lock(t, ebs.LockCompliance, until, 0)
+	require.NoError(t, err)
+	for _, key := range r.Objects.Kept {
+		got, err := bucket.Retention(t.Context(), key, "")
+		require.NoError(t, err)
+		require.False(t, got.Until.Before(until), key)
+	}
+}
