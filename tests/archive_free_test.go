@@ -12,6 +12,7 @@ import (
 	"filippo.io/age"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
 	"github.com/tisnap/tisnap/pkg/cli"
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -149,6 +150,20 @@ func TestArchiveCreate_Ext4_ComesBackWithoutItsFreeBlocks(t *testing.T) {
 	second, of := archive("second")
 	require.Equal(t, "snapshot", of.Compared)
 	require.Greater(t, of.ReadBytes, int64(len(back)-2*volume.BlockSize), "though it did not change")
+	store := p.storage(t, "s3://"+testbed.Bucket+"/archive")
+	for _, prefix := range []string{format.PackPrefix, format.SegmentPrefix} {
+		lost, err := store.List(t.Context(), prefix)
+		require.NoError(t, err)
+		for _, o := range lost {
+			require.NoError(t, store.Delete(t.Context(), o.Key))
+		}
+	}
+	var repaired struct {
+		Replaced int
+		Left     []any
+	}
+	do(&repaired, "archive", "repair", "--level", "objects", "--from-snapshots")
+	require.Equal(t, 2, repaired.Replaced)
 	for _, id := range []string{first, second} {
 		dir := t.TempDir()
 		do(&struct{}{}, "archive", "restore", id, "--to-dir", dir)

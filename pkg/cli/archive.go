@@ -19,6 +19,6 @@ passphrase. Whoever loses all of its keys has lost its archives.`,
 	cmd.AddCommand(a.archiveInitCommand(&repo), a.archiveCreateCommand(&repo), a.archiveListCommand(&repo),
 		a.archiveDescribeCommand(&repo), a.archiveCatCommand(&repo), a.archiveVerifyCommand(&repo),
 		a.archiveRestoreCommand(&repo), a.archiveForgetCommand(&repo), a.archivePruneCommand(&repo),
-		a.archiveKeyCommand(&repo), a.archiveBenchCommand())
+		a.archiveRepairCommand(&repo), a.archiveKeyCommand(&repo), a.archiveBenchCommand())
 	return cmd
 }

@@ -28,8 +28,7 @@ type archiveVerifyDoc struct {
 }
 
 func (a *app) archiveVerifyCommand(repo *repoFlags) *cobra.Command {
-	var level verify.Level
-	var sample string
+	var f verifyFlags
 	cmd := &cobra.Command{
 		Use:   "verify [ARCHIVE...]",
 		Short: "Find damage in archives",
@@ -45,21 +44,36 @@ is 10. A storage that cannot be read is an error of its own. Nothing is changed.
   tisnap archive verify latest --sample 1% --repo s3://archive/prod --repo-identity ops.key`,
 		ValidArgsFunction: a.completeArchives(repo),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			share, err := parseSample(sample)
+			share, err := f.share(cmd)
 			if err != nil {
 				return usage(cmd, err)
 			}
-			if level != verify.Data && typed(cmd, "sample") {
-				return usage(cmd, errors.New("--sample is of --level data, which alone reads blocks"))
-			}
-			return a.archiveVerify(cmd.Context(), repo, args, level, share)
+			return a.archiveVerify(cmd.Context(), repo, args, f.level, share)
 		},
 	}
-	levels := verify.Levels()
-	choose(cmd, cmd.Flags(), &level, "level", []string{levels[2], levels[0], levels[1]}, "how much is read")
-	cmd.Flags().StringVar(&sample, "sample", "all", "the blocks that --level data reads: all, or a share such as 1%")
-	complete(cmd, "sample", "all", "1%", "10%")
+	f.add(cmd)
 	return cmd
+}
+
+// verifyFlags are how damage is looked for.
+type verifyFlags struct {
+	level  verify.Level
+	sample string
+}
+
+func (f *verifyFlags) add(cmd *cobra.Command) {
+	levels := verify.Levels()
+	choose(cmd, cmd.Flags(), &f.level, "level", []string{levels[2], levels[0], levels[1]}, "how much is read")
+	cmd.Flags().StringVar(&f.sample, "sample", "all", "the blocks that --level data reads: all, or a share such as 1%")
+	complete(cmd, "sample", "all", "1%", "10%")
+}
+
+// share is the share of the blocks to read.
+func (f *verifyFlags) share(cmd *cobra.Command) (float64, error) {
+	if f.level != verify.Data && typed(cmd, "sample") {
+		return 0, errors.New("--sample is of --level data, which alone reads blocks")
+	}
+	return parseSample(f.sample)
 }
 
 // parseSample returns the share of "all" or "1%".
@@ -103,14 +117,7 @@ func (a *app) archiveVerify(
 		return err
 	}
 	defer s.end()
-	began := time.Now()
-	emit := func(what phase.EventType, done, total int64) {
-		now := time.Now()
-		s.progress.Emit(phase.Event{
-			Type: what, Time: now, Phase: "verify", Step: string(level), Done: done, Total: total, Unit: "map segments",
-			Elapsed: now.Sub(began),
-		})
-	}
+	emit := s.emitVerify(string(level))
 	emit(phase.StepStarted, 0, 0)
 	result, err := verify.Run(ctx, r, verify.Options{
 		Archives: ids, Level: level, Sample: share, Reads: archiveReads,
@@ -131,6 +138,18 @@ func (a *app) archiveVerify(
 		return err
 	}
 	return doc.damaged()
+}
+
+// emitVerify shows how far a verification is.
+func (s *session) emitVerify(level string) func(what phase.EventType, done, total int64) {
+	began := time.Now()
+	return func(what phase.EventType, done, total int64) {
+		now := time.Now()
+		s.progress.Emit(phase.Event{
+			Type: what, Time: now, Phase: "verify", Step: level, Done: done, Total: total, Unit: "map segments",
+			Elapsed: now.Sub(began),
+		})
+	}
 }
 
 // archiveIDs are those that the references mean, or all of the repository.
@@ -168,7 +187,8 @@ func (d *archiveVerifyDoc) damaged() error {
 	}
 	return failure.New(failure.Corrupt, "verify archives", "", "%d objects are damaged: %s", len(objects),
 		failure.List(objects)).
-		WithHint("archive the backups again while their snapshots exist, and find out what damages the storage")
+		WithHint("run `tisnap archive repair --dry-run`, archive the backups again while their snapshots exist, and " +
+			"find out what damages the storage")
 }
 
 func (d *archiveVerifyDoc) names() (names []string) {
@@ -179,19 +199,9 @@ func (d *archiveVerifyDoc) names() (names []string) {
 }
 
 func (d *archiveVerifyDoc) table(w io.Writer, _ view) error {
-	for _, f := range d.Findings {
-		what := "all of it"
-		if f.Store != 0 {
-			what = fmt.Sprintf("store %d %s", f.Store, oneLine(f.Role))
-		}
-		if len(f.Blocks) > 0 {
-			blocks := make([]string, len(f.Blocks))
-			for i, r := range f.Blocks {
-				blocks[i] = r.String()
-			}
-			what += ", blocks " + failure.List(blocks)
-		}
-		_, err := fmt.Fprintf(w, "archive %s, %s:\n  %s: %s\n", oneLine(f.Archive), what, f.Object, f.Problem)
+	for i := range d.Findings {
+		f := &d.Findings[i]
+		_, err := fmt.Fprintf(w, "archive %s, %s:\n  %s: %s\n", oneLine(f.Archive), hit(f), f.Object, f.Problem)
 		if err != nil {
 			return err
 		}
@@ -199,4 +209,20 @@ func (d *archiveVerifyDoc) table(w io.Writer, _ view) error {
 	_, err := fmt.Fprintf(w, "%d archives, %s map segments, %s blocks read: %d findings\n", d.Archives,
 		humanize.Comma(d.Segments), humanize.Comma(d.Blocks), len(d.Findings))
 	return err
+}
+
+// hit is what a finding is about.
+func hit(f *verify.Finding) string {
+	what := "all of it"
+	if f.Store != 0 {
+		what = fmt.Sprintf("store %d %s", f.Store, oneLine(f.Role))
+	}
+	if len(f.Blocks) == 0 {
+		return what
+	}
+	blocks := make([]string, len(f.Blocks))
+	for i, r := range f.Blocks {
+		blocks[i] = r.String()
+	}
+	return what + ", blocks " + failure.List(blocks)
 }

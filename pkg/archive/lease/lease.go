@@ -20,7 +20,8 @@ const RenewEvery = time.Hour
 type Record struct {
 	// Archive is the id of what a writer is going to commit, and of nothing else; "" for a reader.
 	Archive string `json:"archive,omitempty"`
-	// Rewriter is a prune that replaces archives. Broken is one that cannot renew its lease any more: see Break.
+	// Rewriter is a prune or repair that replaces archives. Broken is one that cannot renew its lease any more: see
+	// Break.
 	Rewriter bool      `json:"rewriter,omitempty"`
 	Broken   bool      `json:"broken,omitempty"`
 	Epoch    int64     `json:"epoch"`

@@ -2,6 +2,7 @@ package repair
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 
@@ -78,7 +79,7 @@ func (w *repairer) sort() {
 
 // each calls use for each block of a finding.
 func (w *repairer) each(f verify.Finding, use func(name format.SegmentName, index int64)) {
-	v, ok := w.volume(f)
+	v, ok := w.volume(place{f.Archive, f.Store, f.Role})
 	if !ok {
 		return
 	}
@@ -89,20 +90,39 @@ func (w *repairer) each(f verify.Finding, use func(name format.SegmentName, inde
 	}
 }
 
-// volume is the one of a finding, if it is of one.
-func (w *repairer) volume(f verify.Finding) (format.Volume, bool) {
-	a := w.archives[f.Archive]
-	if a == nil {
-		return format.Volume{}, false
-	}
-	for _, s := range a.Stores {
-		for _, v := range s.Volumes {
-			if s.ID == f.Store && v.Role == f.Role {
-				return v, true
+// volume is the one of a place, if its archive can be read, and has it.
+func (w *repairer) volume(of place) (format.Volume, bool) {
+	if a := w.archives[of.archive]; a != nil {
+		for _, s := range a.Stores {
+			for _, v := range s.Volumes {
+				if s.ID == of.store && v.Role == of.role {
+					return v, true
+				}
 			}
 		}
 	}
 	return format.Volume{}, false
+}
+
+// segment is a segment as it is, or as it was made again; nil if it is lost.
+func (w *repairer) segment(ctx context.Context, name format.SegmentName) (format.Segment, error) {
+	if d := w.damaged[name]; d != nil && d.whole {
+		return d.places, nil
+	}
+	s, err := w.Segment(ctx, name)
+	if verify.Damaged(err) {
+		return nil, nil
+	}
+	return s, err
+}
+
+// segmentAt is the one of a volume with this number; nil without one.
+func (w *repairer) segmentAt(ctx context.Context, of place, number int) (format.Segment, error) {
+	v, found := w.volume(of)
+	if !found || number >= len(v.Segments) {
+		return nil, nil
+	}
+	return w.segment(ctx, v.Segments[number])
 }
 
 // conclude sorts the findings' blocks by what became of them.

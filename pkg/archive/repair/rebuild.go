@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/replace"
@@ -53,6 +54,7 @@ func (w *repairer) rebuild(ctx context.Context) error {
 	if len(all) == 0 {
 		return nil
 	}
+	slices.SortStableFunc(all, func(a, b *lostMap) int { return w.created(a).Compare(w.created(b)) }) // bases first
 	if err := w.readTrailers(ctx, all); err != nil {
 		return err
 	}
@@ -70,6 +72,16 @@ func (w *repairer) rebuild(ctx context.Context) error {
 		}
 	}
 	return w.recount(ctx)
+}
+
+// created is when the first archive that has a segment was made.
+func (w *repairer) created(m *lostMap) (first time.Time) {
+	for i, s := range m.sites {
+		if at := w.archives[s.archive].Created; i == 0 || at.Before(first) {
+			first = at
+		}
+	}
+	return first
 }
 
 // blocks is how many blocks the segment is about.
@@ -122,23 +134,24 @@ func (m *lostMap) note(c format.Contents) {
 // fromTrailers tries what the map can have been: what the packs of an archive have, and for the rest what others have
 // or another archive's map has there.
 func (w *repairer) fromTrailers(ctx context.Context, m *lostMap) error {
-	tried := map[format.SegmentName]bool{}
 	m.try(nil)
+	tried := map[format.SegmentName]bool{m.name: true}
 	for _, id := range w.ids {
-		v, found := w.volume(verify.Finding{Archive: id, Store: m.sites[0].store, Role: m.sites[0].volume.Role})
+		of := m.sites[0].place()
+		of.archive = id
+		v, found := w.volume(of)
 		k := m.sites[0].number
 		if !found || k >= len(v.Segments) || tried[v.Segments[k]] || m.places != nil {
 			continue
 		}
 		tried[v.Segments[k]] = true
-		near, err := w.Segment(ctx, v.Segments[k])
-		if verify.Damaged(err) {
-			continue
-		}
+		near, err := w.segment(ctx, v.Segments[k])
 		if err != nil {
 			return err
 		}
-		m.try(near)
+		if near != nil {
+			m.try(near)
+		}
 	}
 	return nil
 }
@@ -233,13 +246,17 @@ func (w *repairer) fromImage(ctx context.Context, m *lostMap, s site, o Origin) 
 	if err != nil {
 		return w.fail(ctx, o, err)
 	}
+	base := s.place()
+	base.archive = w.archives[s.archive].Base
+	kept, err := w.segmentAt(ctx, base, s.number)
 	for i := range candidate {
-		if free(s.first() + int64(i)) {
+		if free(s.first()+int64(i)) && !(i < len(kept) && kept[i].State == format.Saved &&
+			kept[i].Block.Digest == candidate[i].Block.Digest) { // unless it had not changed since the base
 			candidate[i] = format.Place{State: format.Free}
 		}
 	}
 	m.accept(candidate, o.Name)
-	return nil
+	return err
 }
 
 // recount counts the blocks of the volumes with maps that were made again.
@@ -252,14 +269,11 @@ func (w *repairer) recount(ctx context.Context) error {
 			var counts format.Counts
 			whole := true
 			for _, name := range s.volume.Segments {
-				places, err := format.Segment(nil), error(nil)
-				if lost := w.damaged[name]; lost != nil && lost.whole {
-					places, whole = lost.places, whole && lost.places != nil
-				} else if places, err = w.Segment(ctx, name); verify.Damaged(err) {
-					whole = false
-				} else if err != nil {
+				places, err := w.segment(ctx, name)
+				if err != nil {
 					return err
 				}
+				whole = whole && places != nil
 				counts = counts.Plus(places)
 			}
 			if whole {

@@ -249,16 +249,8 @@ func (w *repairer) look(ctx context.Context) error {
 }
 
 func (w *repairer) lookIn(ctx context.Context, name format.SegmentName) error {
-	var s format.Segment
+	s, err := w.segment(ctx, name)
 	d := w.damaged[name]
-	if d != nil && d.whole {
-		s = d.places
-	} else {
-		var err error
-		if s, err = w.Segment(ctx, name); err != nil && !verify.Damaged(err) {
-			return err
-		}
-	}
 	for i, at := range s {
 		found, wanted := w.elsewhere[at.Block.Digest]
 		if !wanted || at.Pack == (format.PackRef{}) || d != nil && !d.whole && d.lost[i] {
@@ -268,7 +260,7 @@ func (w *repairer) lookIn(ctx context.Context, name format.SegmentName) error {
 			w.elsewhere[at.Block.Digest] = append(found, at)
 		}
 	}
-	return nil
+	return err
 }
 
 // maxElsewhere is how many places of a block are tried.

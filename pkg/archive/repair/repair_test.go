@@ -196,6 +196,28 @@ func TestRun_LostMap_ImageHasFreeBlocks(t *testing.T) {
 	l.isWhole(t, "a", 1, 0, 1)
 }
 
+// A block that the file system has freed, and that had not changed since the base, is in the archive as the base has it.
+func TestRun_LostMap_ImageHasFreeBlocksThatTheBaseHas(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.archive(t, "base", "", 1, 0, 2)
+	a := l.archive(t, "a", "base", 5, 0, 2)
+	l.loseMap(t, "a")
+	l.lose(t, a[0])
+	o := l.options(t)
+	read := image("disk", 5, 99, 2)
+	o.Outside = func(ctx context.Context, a *format.Archive, store uint64, v format.Volume) []repair.Origin {
+		origins := read(ctx, a, store, v)
+		origins[0].Free = func(context.Context) (func(int64) bool, error) {
+			return func(i int64) bool { return i > 0 }, nil
+		}
+		return origins
+	}
+	report := l.repair(t, o)
+	require.Empty(t, report.Left)
+	l.isWhole(t, "a", 5, 0, 2)
+}
+
 // What a map refers to that is made again is in new packs: others may be about to be deleted.
 func TestRun_LostMap_RefersToNewPacksAlone(t *testing.T) {
 	t.Parallel()

@@ -40,6 +40,7 @@ func changesNothing() map[string]string {
 		"archive key":     parent, "archive key list": reads, "archive key add": oneObject, "archive key remove": oneObject, "archive key rotate": oneObject,
 		"archive forget": "each tombstone is one object, and the same command writes the rest",
 		"archive prune":  "the next one continues with what it condemned, and deletes only that",
+		"archive repair": "archives are replaced one by one as the last thing, and the same command repairs the rest",
 		"archive cat":    "it reads, and a file that it writes gets its name as the last thing",
 		"completion":     parent, "estimate": parent, "generate": parent, "hold": parent, "runs": parent,
 		"adopt":           "each object that it writes is written once, the seal last, and the same command finishes it",
