@@ -236,8 +236,14 @@ func (d *archiveRepairDoc) left() error {
 		return nil
 	}
 	var names []string
+	overtaken := true
 	for _, l := range d.Left {
 		names = append(names, l.Archive+", "+hit(&l.Finding))
+		overtaken = overtaken && l.Problem == repair.Overtaken
+	}
+	if overtaken {
+		return failure.New(failure.Conflict, "repair archives", "", "others replaced or forgot archives meanwhile: %s",
+			failure.List(names)).WithHint("run the same command again")
 	}
 	return failure.New(failure.Corrupt, "repair archives", "", "%d findings are left: %s", len(names),
 		failure.List(names)).

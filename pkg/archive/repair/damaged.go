@@ -143,7 +143,7 @@ func (w *repairer) conclude(archives *replace.Archives) {
 			d := w.damaged[name]
 			from, why := d.fate(int(index%format.SegmentBlocks), f)
 			if from != "" && archives != nil && !(d.committed && archives.Replaced[f.Archive]) {
-				from, why = "", "its archive was not replaced: run the repair again"
+				from, why = "", Overtaken
 			}
 			part := parts[[2]string{from, why}]
 			if part == nil {

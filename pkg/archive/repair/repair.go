@@ -16,6 +16,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
+// Overtaken is the problem of damage whose archive others replaced or forgot while it was repaired: run it again.
+const Overtaken = "its archive was replaced or forgotten meanwhile"
+
 // commitBytes is how much is written before the archives are replaced: a repair that is killed loses so much work.
 const commitBytes = 32 << 30
 

@@ -24,7 +24,7 @@ import (
 
 // inRepository reports whether the run is of a command that uses archives alone.
 func (r Run) inRepository() bool {
-	return r == ArchivePrune || r == ArchiveForget || r == ArchiveRotate
+	return slices.Contains([]Run{ArchivePrune, ArchiveForget, ArchiveRotate, ArchiveRepair}, r)
 }
 
 // makeArchives creates a repository with the archives "all", "few" and "other", which share a pack. For a prune "all" is
@@ -41,6 +41,9 @@ func (s *scene) makeArchives(ctx context.Context) error {
 	if err := sharePack(ctx, r, "all", "few", "other"); err != nil {
 		return err
 	}
+	if s.run == ArchiveRepair {
+		return damageArchives(ctx, r)
+	}
 	if s.run != ArchivePrune {
 		return nil
 	}
@@ -48,6 +51,26 @@ func (s *scene) makeArchives(ctx context.Context) error {
 		return err
 	}
 	return prune.Forget(ctx, r, "all")
+}
+
+// damageArchives loses the pack that the archives share, of which another archive has the same blocks in another one, and
+// the map of an archive of which another one has the like.
+func damageArchives(ctx context.Context, r *repository.Repository) error {
+	packs, err := r.Packs(ctx)
+	if err != nil {
+		return err
+	}
+	if err := sharePack(ctx, r, "twin"); err != nil {
+		return err
+	}
+	few, err := r.Archive(ctx, "few")
+	if err != nil {
+		return err
+	}
+	for name := range packs {
+		err = errors.Join(err, r.Objects().Delete(ctx, name.Path()))
+	}
+	return errors.Join(err, r.Objects().Delete(ctx, few.Stores[0].Volumes[0].Segments[0].Path()))
 }
 
 // sharePack makes archives of one pack: the first has all of its blocks, and the others the same two.
@@ -88,7 +111,8 @@ func randomPack(ctx context.Context, r *repository.Repository, blocks int) (s fo
 
 // commitArchive commits an archive of one volume; of two, that of the larger number is the newer one.
 func commitArchive(ctx context.Context, r *repository.Repository, id string, number int, s format.Segment) error {
-	v := format.Volume{Role: "data", Size: int64(len(s)) * codec.MaxBlock, Counts: format.Counts{Saved: s.Saved()}}
+	v := format.Volume{Role: "data", Size: int64(len(s)) * codec.MaxBlock, Proofs: []format.Digest{s.Proof()}}
+	v.Counts = v.Counts.Plus(s)
 	sum := format.NewChecksum()
 	for _, place := range s {
 		if place.State == format.Saved {
@@ -106,8 +130,19 @@ func commitArchive(ctx context.Context, r *repository.Repository, id string, num
 	})
 }
 
+// tidy prunes after a repair, which deletes nothing, and leaves what a killed one wrote.
+func (s *scene) tidy(ctx context.Context) error {
+	if s.run != ArchiveRepair {
+		return nil
+	}
+	return s.succeeds(ctx, append(s.pruneArgs(), "--break-leases-after", "2h")...)
+}
+
 // readRepository reads what is in the repository: its archives, and whether something is left over.
 func (s *scene) readRepository(ctx context.Context, docs map[string]any) error {
+	if err := s.tidy(ctx); err != nil {
+		return err
+	}
 	r, done, err := s.openRepo(ctx)
 	if err != nil {
 		return err
@@ -218,7 +253,7 @@ func (s *scene) suspendedInRepository(ctx context.Context, cell Cell, undisturbe
 	if err := wait.For(ctx, stopTime); err != nil {
 		return err
 	}
-	if err := errors.Join(s.leasesEnd(ctx), s.succeeds(ctx, s.args()...)); err != nil {
+	if err := errors.Join(s.leasesEnd(ctx), s.succeeds(ctx, s.args()...), s.tidy(ctx)); err != nil {
 		return fmt.Errorf("the second process: %w", err)
 	}
 	r, done, err := s.openRepo(ctx)

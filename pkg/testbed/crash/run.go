@@ -35,10 +35,12 @@ const (
 	Lock Run = "lock"
 	// Adopt makes one backup of two parts.
 	Adopt Run = "adopt"
-	// ArchivePrune, ArchiveForget and ArchiveRotate prune, forget and give new keys in a repository of archives.
+	// ArchivePrune, ArchiveForget, ArchiveRotate and ArchiveRepair prune, forget, give new keys and repair damage in a
+	// repository of archives.
 	ArchivePrune  Run = "archive-prune"
 	ArchiveForget Run = "archive-forget"
 	ArchiveRotate Run = "archive-rotate"
+	ArchiveRepair Run = "archive-repair"
 	// Restore2 and Resolve2 are of a cluster of TiDB Operator 2.x.
 	Restore2 Run = "restore-2x"
 	Resolve2 Run = "resolve-2x"
@@ -47,8 +49,8 @@ const (
 // Runs lists all of them.
 func Runs() []Run {
 	return []Run{
-		Backup, Restore, Resolve, Prune, Delete, Archive, RestoreArchive, ArchivePrune, ArchiveForget, ArchiveRotate, Copy, Lock, Adopt,
-		Restore2, Resolve2,
+		Backup, Restore, Resolve, Prune, Delete, Archive, RestoreArchive, ArchivePrune, ArchiveForget, ArchiveRotate, ArchiveRepair,
+		Copy, Lock, Adopt, Restore2, Resolve2,
 	}
 }
 
@@ -117,6 +119,8 @@ func (s *scene) args() []string {
 		return s.inRepo("forget", "--keep-last", "2", "--yes")
 	case ArchiveRotate:
 		return s.inRepo("key", "rotate")
+	case ArchiveRepair:
+		return s.inRepo("repair")
 	case Copy:
 		return s.copyArgs()
 	case Lock:
@@ -154,7 +158,7 @@ func (s *scene) verifyResult(ctx context.Context) error {
 		return s.verifyDeleted(ctx)
 	case Archive:
 		return s.verifyArchived(ctx)
-	case ArchivePrune, ArchiveForget, ArchiveRotate:
+	case ArchivePrune, ArchiveForget, ArchiveRotate, ArchiveRepair:
 		return s.verifyRepository(ctx)
 	case Copy:
 		return s.verifyCopied(ctx)
