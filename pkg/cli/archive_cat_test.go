@@ -27,7 +27,7 @@ func (l *archiveLab) put(t *testing.T, id string, blocks int) []byte {
 	r := l.open(t)
 	packing := r.Pack(t.Context(), repository.PackOptions{
 		Source: format.Source{Archive: id, Volumes: []format.SourceVolume{{Store: 4, Role: "data"}}},
-		Names:  format.NewPackNames(), Packers: 1, Uploads: 1,
+		Names:  format.NewPackNames(), Packers: 1, Way: repository.Way{Uploads: 1},
 	})
 	archiver, err := volume.NewArchiver(r, packing, 1, 2)
 	require.NoError(t, err)

@@ -65,6 +65,7 @@ backup cannot be deleted meanwhile.`,
 				return err
 			}
 			f.chosen = f.latest.chosen(args[0])
+			a.limitMemory()
 			return a.archiveCreate(cmd, f, repo, id)
 		},
 	}

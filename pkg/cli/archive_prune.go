@@ -65,6 +65,7 @@ Nothing is deleted while an archive or its map cannot be read.`,
 			if err := f.validate(a.asks()); err != nil {
 				return usage(cmd, err)
 			}
+			a.limitMemory()
 			return a.archivePrune(cmd.Context(), repo, f)
 		},
 	}

@@ -141,6 +141,16 @@ func (a *app) holdArchive(
 	return kept, held, nil
 }
 
+// archiveMemory is what an archive command may take, besides the program itself. Its buffers, of 150 MiB, stay until it
+// ends: without a limit as much garbage would gather beside them.
+const archiveMemory = 208 << 20
+
+func (a *app) limitMemory() {
+	if a.streams.LimitMemory != nil {
+		a.streams.LimitMemory(archiveMemory)
+	}
+}
+
 // openRepoStore connects to the storage of the repository.
 func (a *app) openRepoStore(ctx context.Context, f *repoFlags) (store objstore.Store, done func(), err error) {
 	if f.url == "" {

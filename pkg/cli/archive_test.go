@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -217,4 +218,17 @@ func TestArchiveList_DamagedArchive_EndsWithTen(t *testing.T) {
 	require.Equal(t, ExitCode(10), code, stderr)
 	code, _, stderr = l.run(t, "describe", "nightly-1")
 	require.Equal(t, ExitDone, code, stderr)
+}
+
+func TestArchive_CommandsWithLargeBuffers_LimitMemory(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"create one --storage file:///none", "verify", "prune --yes"} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			var limits []int64
+			streams := Streams{Out: io.Discard, Err: io.Discard, LimitMemory: func(bytes int64) { limits = append(limits, bytes) }}
+			Run(t.Context(), append([]string{"archive"}, strings.Fields(args)...), streams, Version{})
+			require.Equal(t, []int64{archiveMemory}, limits)
+		})
+	}
 }

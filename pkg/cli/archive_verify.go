@@ -48,6 +48,7 @@ is 10. A storage that cannot be read is an error of its own. Nothing is changed.
 			if err != nil {
 				return usage(cmd, err)
 			}
+			a.limitMemory()
 			return a.archiveVerify(cmd.Context(), repo, args, f.level, share)
 		},
 	}

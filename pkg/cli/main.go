@@ -25,6 +25,8 @@ type Streams struct {
 
 	// Program is the name that the program was started as: kubectl-tisnap displays as kubectl tisnap.
 	Program string
+	// LimitMemory sets about how much memory the process takes before garbage is collected at once; nil does not.
+	LimitMemory func(bytes int64)
 
 	asTerminal bool            // for tests: In is a terminal
 	limits     outbound.Limits // for tests: of a notification; zero is the package's own

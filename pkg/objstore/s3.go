@@ -32,6 +32,7 @@ type s3Store struct {
 	retain func() Retention // of what is written; nil: the bucket's default
 
 	transport *http.Transport
+	watch     *stopwatch
 }
 
 // Close closes idle connections. Calls in progress continue.

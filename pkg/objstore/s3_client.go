@@ -37,10 +37,11 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 		return nil, (&failure.Error{Op: "open storage", Target: "s3://" + bucket, Kind: failure.Usage, Err: err}).
 			WithHint("correct AWS_PROFILE, --profile or the files in ~/.aws")
 	}
-	transport := &http.Transport{}
+	transport, watch := &http.Transport{}, &stopwatch{}
 	if buildable, ok := loaded.HTTPClient.(*awshttp.BuildableClient); ok { // with AWS_CA_BUNDLE's certificates
 		transport = buildable.GetTransport()
-		loaded.HTTPClient = &http.Client{Transport: sdkhttp.Wrap(transport), CheckRedirect: sameMethodOnly}
+		watch.next = sdkhttp.Wrap(transport)
+		loaded.HTTPClient = &http.Client{Transport: watch, CheckRedirect: sameMethodOnly}
 	}
 	if c.RoleARN != "" {
 		loaded.Credentials = sdkhttp.AssumeRole(loaded, c.RoleEndpoint, c.RoleARN, c.ExternalID)
@@ -65,7 +66,7 @@ func newS3(ctx context.Context, bucket, prefix string, c Config) (Store, error) 
 	if prefix != "" {
 		prefix += "/"
 	}
-	return &s3Store{client: client, bucket: bucket, prefix: prefix, put: c.Put, transport: transport}, nil
+	return &s3Store{client: client, bucket: bucket, prefix: prefix, put: c.Put, transport: transport, watch: watch}, nil
 }
 
 // sameMethodOnly follows the redirects that keep the method and the body, as the SDK's own client does.

@@ -111,7 +111,7 @@ func (j *joiner) run(ctx context.Context) error {
 	j.durable = &durable{spent: calls(j.Blocks)}
 	packing := j.Repository.Pack(ctx, repository.PackOptions{
 		Source: source(j.opts.Archive, j.works), Names: format.NewPackNames(), Level: j.division.Level,
-		Packers: j.opts.Packers, Uploads: j.opts.Packers, Stored: j.durable.stored,
+		Packers: j.opts.Packers, Way: j.Repository.Way(), Stored: j.durable.stored,
 	})
 	j.durable.packing = packing
 	var err error

@@ -75,7 +75,7 @@ type Options struct {
 	Level codec.Level
 	// SkipFree is SkipAuto if it is "".
 	SkipFree SkipFree
-	// Packers is how many packs are filled, and how many are uploaded, at the same time; 0 is DefaultPackers.
+	// Packers is how many packs are filled at the same time; 0 is DefaultPackers.
 	Packers  int
 	LockWait time.Duration
 	// Shared lets other processes join: see Join. With Lead, this one reads no block itself and waits for them.

@@ -16,8 +16,8 @@ import (
 )
 
 // chunks is how many times 16 blocks are read at the same time: as many as the rate of EBS needs at the usual latency.
-// With two packers and their uploads the run's buffers are 192 MiB.
-const chunks = 8
+// With two packers and their uploads the run's buffers are 150 MiB.
+const chunks = 6
 
 // read archives all volumes, one after the other, or has processes do so that share them.
 func (r *run) read(ctx context.Context, s *phase.Scope) error {
@@ -41,7 +41,12 @@ func (r *run) read(ctx context.Context, s *phase.Scope) error {
 	}
 	s.Expect(sum.Read, "blocks")
 	s.Advance(r.earlier.done())
-	own := packs{Names: format.NewPackNames(), Pending: 2 * r.opts.Packers}
+	d := &durable{spent: calls(r.Blocks)}
+	pack := repository.PackOptions{
+		Source: source(r.choice.Archive, r.works), Names: format.NewPackNames(), Level: r.opts.Level, Packers: r.opts.Packers,
+		Way: r.Repository.Way(), Stored: d.stored,
+	}
+	own := packs{Names: pack.Names, Pending: pack.Pending()}
 	if err := s.Intent(ctx, journal.IntentPacks, own); err != nil {
 		return err
 	}
@@ -49,11 +54,7 @@ func (r *run) read(ctx context.Context, s *phase.Scope) error {
 	defer stop()
 	ctx, cancel := context.WithCancel(kept)
 	defer cancel()
-	d := &durable{spent: calls(r.Blocks)}
-	packing := r.Repository.Pack(ctx, repository.PackOptions{
-		Source: source(r.choice.Archive, r.works), Names: own.Names, Level: r.opts.Level, Packers: r.opts.Packers,
-		Uploads: r.opts.Packers, Stored: d.stored,
-	})
+	packing := r.Repository.Pack(ctx, pack)
 	d.packing = packing
 	err = r.readVolumes(ctx, s, packing, d, found)
 	if err != nil {

@@ -104,9 +104,10 @@ func TestRun_MostlyUnusedPack_IsRewritten(t *testing.T) {
 	require.NotEqual(t, old.Pack, kept.Pack)
 	old.Block.Offset = kept.Block.Offset
 	require.Equal(t, old.Block, kept.Block)
-	contents, err := l.repo.Packs(t.Context())
+	packs, err := l.repo.Packs(t.Context())
 	require.NoError(t, err)
-	c, err := l.repo.Contents(t.Context(), kept.Pack.Name, contents[kept.Pack.Name])
+	size, _ := packs.Of(kept.Pack.Name)
+	c, err := l.repo.Contents(t.Context(), kept.Pack.Name, size)
 	require.NoError(t, err)
 	require.Equal(t, format.Source{Volumes: []format.SourceVolume{{Store: 1, Role: "data"}}}, c.Source)
 

@@ -68,7 +68,7 @@ func (l *lab) archive(t *testing.T, id, base string, numbers ...int) format.Segm
 	}
 	packing := l.Pack(t.Context(), repository.PackOptions{
 		Source: format.Source{Archive: id, Volumes: []format.SourceVolume{{Store: 4, Role: "data"}}},
-		Names:  format.NewPackNames(), Level: codec.Auto, Packers: 1, Uploads: 1,
+		Names:  format.NewPackNames(), Level: codec.Auto, Packers: 1, Way: repository.Way{Uploads: 1},
 	})
 	packer, err := packing.Packer()
 	require.NoError(t, err)

@@ -2,7 +2,6 @@ package repair
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -92,14 +91,15 @@ func (m *lostMap) blocks() int {
 
 // readTrailers collects what all packs have of the lost maps. One that cannot be read has nothing.
 func (w *repairer) readTrailers(ctx context.Context, all []*lostMap) error {
-	sizes, err := w.Packs(ctx)
+	packs, err := w.Packs(ctx)
 	if err != nil {
 		return err
 	}
 	var mu sync.Mutex
-	names := slices.Collect(maps.Keys(sizes))
+	names := slices.Collect(packs.Names())
 	return parallel.Each(ctx, max(1, w.Reads), names, func(ctx context.Context, _ int, name format.PackName) error {
-		c, err := w.Contents(ctx, name, sizes[name])
+		size, _ := packs.Of(name)
+		c, err := w.Contents(ctx, name, size)
 		if verify.Damaged(err) || replace.Gone(err) {
 			return nil
 		}

@@ -31,7 +31,7 @@ func (p *Packs) Written() int64 { return p.written.Load() }
 func (p *Packs) Begin(ctx context.Context, store uint64, role string) (err error) {
 	p.packing = p.repository.Pack(ctx, repository.PackOptions{
 		Source: format.Source{Volumes: []format.SourceVolume{{Store: store, Role: role}}},
-		Names:  format.NewPackNames(), Level: p.level, Packers: 1, Uploads: 1,
+		Names:  format.NewPackNames(), Level: p.level, Packers: 1, Way: repository.Way{Uploads: 1},
 		Stored: func(_ int, size int64) { p.written.Add(size) },
 	})
 	p.Packer, err = p.packing.Packer()

@@ -1,6 +1,7 @@
 package repository
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
@@ -17,14 +18,15 @@ type PackOptions struct {
 	// Names of the packs, which no other run has used; FindPacks finds the packs by them.
 	Names format.PackNames
 	Level codec.Level
-	// Packers and Uploads are how many packs are filled, and uploaded, at the same time.
-	Packers, Uploads int
+	// Packers is how many packs are filled at the same time.
+	Packers int
+	Way     Way
 	// Stored, if set, is called after each upload, concurrently: all packs before number below are stored.
 	Stored func(below int, size int64)
 }
 
-// pending is the most packs that may be begun and not stored.
-func (o *PackOptions) pending() int { return o.Packers + o.Uploads }
+// Pending is the most packs that may be begun and not stored.
+func (o *PackOptions) Pending() int { return o.Packers + o.Way.Uploads }
 
 // Packing writes a run's packs: packers fill them, and full ones are uploaded in the background. Its memory is one pack
 // for each packer and each upload, allocated as they are needed and used again.
@@ -45,8 +47,9 @@ type Packing struct {
 // Pack starts packing blocks of a source. The caller must call Wait.
 func (r *Repository) Pack(ctx context.Context, o PackOptions) *Packing {
 	p := &Packing{PackOptions: o, repository: r, early: map[int]bool{}}
+	p.Way.Size = min(cmp.Or(o.Way.Size, r.settings.PackSize), r.settings.PackSize)
 	p.uploads, p.ctx = errgroup.WithContext(ctx)
-	p.free = make(chan *buffer, o.pending())
+	p.free = make(chan *buffer, o.Pending())
 	for range cap(p.free) {
 		p.free <- &buffer{}
 	}
@@ -134,7 +137,7 @@ func (p *Packer) AddPacked(
 		return format.Place{}, err
 	}
 	place := format.Place{State: format.Saved, Pack: p.writer.Ref(), Block: block}
-	if p.writer.Full() || p.writer.Size() >= p.packing.repository.settings.PackSize {
+	if p.writer.Full() || p.writer.Size() >= p.packing.Way.Size {
 		err = p.Flush()
 	}
 	return place, err
@@ -160,7 +163,7 @@ func (p *Packer) begin() (err error) {
 	case <-p.packing.ctx.Done():
 		return failure.Annotate(context.Cause(p.packing.ctx), "write pack", "")
 	}
-	p.pack.reset(int(p.packing.repository.settings.PackSize) + format.MaxSealed)
+	p.pack.reset(int(p.packing.Way.Size) + format.MaxSealed)
 	p.number = p.packing.next()
 	p.writer, err = format.NewPackWriter(p.pack, p.packing.repository.keys, p.packing.Source,
 		p.packing.Names.At(p.number))

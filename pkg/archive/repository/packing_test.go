@@ -3,14 +3,20 @@ package repository_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tisnap/tisnap/pkg/archive/archivetest"
 	"github.com/tisnap/tisnap/pkg/archive/codec"
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
@@ -18,7 +24,7 @@ import (
 func (l *lab) packed(t *testing.T, all [][]byte) (s format.Segment, packs []format.Contents, err error) {
 	t.Helper()
 	o := repository.PackOptions{
-		Source: format.Source{Archive: "nightly"}, Names: format.NewPackNames(), Level: codec.Auto, Packers: 2, Uploads: 2,
+		Source: format.Source{Archive: "nightly"}, Names: format.NewPackNames(), Level: codec.Auto, Packers: 2, Way: repository.Way{Uploads: 2},
 	}
 	packing := l.Pack(t.Context(), o)
 	s = make(format.Segment, len(all))
@@ -91,7 +97,7 @@ func TestFindPacks_AreMissing_TheOthersAreFound(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	names := format.NewPackNames()
-	packing := l.Pack(t.Context(), repository.PackOptions{Names: names, Packers: 1, Uploads: 1})
+	packing := l.Pack(t.Context(), repository.PackOptions{Names: names, Packers: 1, Way: repository.Way{Uploads: 1}})
 	packer, err := packing.Packer()
 	require.NoError(t, err)
 	for i, raw := range blocks(6) {
@@ -112,4 +118,76 @@ func TestFindPacks_AreMissing_TheOthersAreFound(t *testing.T) {
 	}
 	require.Equal(t, []uint32{2, 4, 5}, find(0))
 	require.Equal(t, []uint32{5}, find(5))
+}
+
+// away is a storage that is so far away.
+type away struct {
+	objstore.Store
+	latency time.Duration
+}
+
+func (a *away) Latency() time.Duration { return a.latency }
+
+// The further the storage is, the more packs are on their way, in the same memory.
+func TestWay_FurtherAway_MoreAndSmallerPacks(t *testing.T) {
+	t.Parallel()
+	const packers = 2
+	store := &away{Store: objstoretest.NewMemory(nil)}
+	r, _, err := archivetest.New(t.Context(), store, repository.DefaultPackSize)
+	require.NoError(t, err)
+	for latency, uploads := range map[time.Duration]int{
+		0: 1, time.Millisecond: 1, 15 * time.Millisecond: 4, 45 * time.Millisecond: 10, 90 * time.Millisecond: 10,
+	} {
+		store.latency = latency
+		way := r.Way()
+		require.Equal(t, uploads, way.Uploads, latency)
+		require.EqualValues(t, 96<<20, way.Size*int64(packers+uploads), latency)
+	}
+}
+
+// Packs are closed at the size of the way, but are never larger than the repository's.
+func TestPack_SizeOfTheWay_IsAtMostTheRepositorys(t *testing.T) {
+	t.Parallel()
+	for size, want := range map[int64]int{0: 3, 1 << 20: 5, 64 << 20: 3} {
+		l := newLab(t) // of 2 MiB
+		packing := l.Pack(t.Context(), repository.PackOptions{
+			Names: format.NewPackNames(), Packers: 1, Way: repository.Way{Uploads: 1, Size: size},
+		})
+		packer, err := packing.Packer()
+		require.NoError(t, err)
+		for i, raw := range blocks(10) {
+			_, err := packer.Add(format.Origin{Index: uint32(i)}, sha256.Sum256(raw), raw)
+			require.NoError(t, err)
+		}
+		require.NoError(t, packer.Flush())
+		require.NoError(t, packing.Wait())
+		begun, _ := packing.Begun()
+		require.Equal(t, want, begun, size)
+	}
+}
+
+// Packs of all first bytes are found by their names, and nothing else is.
+func TestPacks_AreFoundByName(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	sizes := map[format.PackName]int{}
+	for first := range 256 {
+		for n := range 3 {
+			name := format.PackName{byte(first), byte(n * 100)}
+			sizes[name] = first + n + 1
+			require.NoError(t, l.PutPack(t.Context(), name, make([]byte, sizes[name])))
+		}
+	}
+	_, err := l.store.Create(t.Context(), format.PackPrefix+"07/x", nil)
+	require.NoError(t, err)
+	packs, err := l.Packs(t.Context())
+	require.NoError(t, err)
+	for name, want := range sizes {
+		size, exists := packs.Of(name)
+		require.True(t, exists)
+		require.EqualValues(t, want, size)
+	}
+	_, exists := packs.Of(format.PackName{7, 1})
+	require.False(t, exists)
+	require.ElementsMatch(t, slices.Collect(maps.Keys(sizes)), slices.Collect(packs.Names()))
 }

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// MaxRange bounds one read of a pack.
-	MaxRange = 8 << 20
+	// MaxRange bounds one read of a pack: it has 16 blocks that nothing compresses, or a pack for a storage far away.
+	MaxRange = 8<<20 + format.MaxSealed
 	// maxGap is the most that it reads in vain between two blocks.
 	maxGap = 1 << 20
 )

@@ -137,7 +137,7 @@ func (a *account) archive(
 	src, err := snapshot.Open(t.Context(), a, id, base)
 	require.NoError(t, err)
 	packing := r.Pack(t.Context(), repository.PackOptions{
-		Names: format.NewPackNames(), Level: codec.Auto, Packers: 2, Uploads: 2,
+		Names: format.NewPackNames(), Level: codec.Auto, Packers: 2, Way: repository.Way{Uploads: 2},
 	})
 	archiver, err := volume.NewArchiver(r, packing, 2, 4)
 	require.NoError(t, err)

@@ -63,7 +63,7 @@ func (c *check) objects() {
 			continue
 		}
 		end := int64(place.Block.Offset) + int64(place.Block.Length)
-		switch size, exists := c.packs[place.Pack.Name]; {
+		switch size, exists := c.packs.Of(place.Pack.Name); {
 		case !exists:
 			c.lose(i, failure.New(failure.Corrupt, "find pack", place.Pack.Name.String(), "it is missing"))
 		case size < end:
@@ -87,7 +87,8 @@ func (c *check) headers(ctx context.Context) error {
 		of[place.Pack] = append(of[place.Pack], i)
 	}
 	return parallel.Each(ctx, c.options.Reads, packs, func(ctx context.Context, _ int, ref format.PackRef) error {
-		contents, err := c.repository.Contents(ctx, ref.Name, c.packs[ref.Name])
+		size, _ := c.packs.Of(ref.Name)
+		contents, err := c.repository.Contents(ctx, ref.Name, size)
 		if err != nil && !Damaged(err) {
 			return err
 		}

@@ -70,7 +70,7 @@ type Result struct {
 type verifier struct {
 	repository *repository.Repository
 	options    Options
-	packs      map[format.PackName]int64   // sizes
+	packs      *repository.PackSizes
 	clean      map[format.SegmentName]bool // whose blocks need not be read again
 	total      int64                       // segments
 	result     Result

@@ -53,7 +53,7 @@ func (l *lab) archive(t *testing.T, seed byte) format.Volume {
 	t.Helper()
 	data := make([]byte, (blocks-1)*volume.BlockSize+1000)
 	_, _ = rand.NewChaCha8([32]byte{seed}).Read(data)
-	packing := l.Pack(t.Context(), repository.PackOptions{Names: format.NewPackNames(), Packers: 1, Uploads: 1})
+	packing := l.Pack(t.Context(), repository.PackOptions{Names: format.NewPackNames(), Packers: 1, Way: repository.Way{Uploads: 1}})
 	archiver, err := volume.NewArchiver(l.Repository, packing, 1, 1)
 	require.NoError(t, err)
 	v, _, err := archiver.Archive(t.Context(), volume.Task{

@@ -51,7 +51,7 @@ func (l *lab) archive(
 func (l *lab) do(t *testing.T, task volume.Task) (format.Volume, volume.Stats, error) {
 	t.Helper()
 	packing := l.Pack(t.Context(), repository.PackOptions{
-		Names: format.NewPackNames(), Level: codec.ZstdFastest, Packers: 2, Uploads: 2,
+		Names: format.NewPackNames(), Level: codec.ZstdFastest, Packers: 2, Way: repository.Way{Uploads: 2},
 	})
 	a, err := volume.NewArchiver(l.Repository, packing, 2, 4)
 	require.NoError(t, err)

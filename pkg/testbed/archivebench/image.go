@@ -17,11 +17,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// Chunks that are read at the same time, packers, and uploads, for two cores: what an archive of a backup takes.
+// Chunks that are read at the same time, and packers, for two cores.
 const (
 	chunks  = 4
 	packers = 2
-	uploads = 2
 )
 
 // InitImages makes a repository in a folder, whose key is in a file beside it.
@@ -62,7 +61,7 @@ func CreateImage(ctx context.Context, repo, image, id, base string, level codec.
 		against.Segments = a.Stores[0].Volumes[0].Segments
 	}
 	packing := r.Pack(ctx, repository.PackOptions{
-		Source: format.Source{Archive: id}, Names: format.NewPackNames(), Level: level, Packers: packers, Uploads: uploads,
+		Source: format.Source{Archive: id}, Names: format.NewPackNames(), Level: level, Packers: packers, Way: r.Way(),
 	})
 	archiver, err := volume.NewArchiver(r, packing, packers, chunks)
 	if err != nil {

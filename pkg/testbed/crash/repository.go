@@ -67,7 +67,7 @@ func damageArchives(ctx context.Context, r *repository.Repository) error {
 	if err != nil {
 		return err
 	}
-	for name := range packs {
+	for name := range packs.Names() {
 		err = errors.Join(err, r.Objects().Delete(ctx, name.Path()))
 	}
 	return errors.Join(err, r.Objects().Delete(ctx, few.Stores[0].Volumes[0].Segments[0].Path()))
@@ -92,7 +92,7 @@ func sharePack(ctx context.Context, r *repository.Repository, ids ...string) err
 
 // randomPack stores a pack of so many blocks.
 func randomPack(ctx context.Context, r *repository.Repository, blocks int) (s format.Segment, err error) {
-	packing := r.Pack(ctx, repository.PackOptions{Names: format.NewPackNames(), Level: codec.None, Packers: 1, Uploads: 1})
+	packing := r.Pack(ctx, repository.PackOptions{Names: format.NewPackNames(), Level: codec.None, Packers: 1, Way: repository.Way{Uploads: 1}})
 	packer, err := packing.Packer()
 	if err != nil {
 		return nil, err

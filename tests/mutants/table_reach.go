@@ -1,0 +1,17 @@
+package mutants
+
+// reachGuards are those by which archives take no more memory, and no longer, however large and far away they are.
+func reachGuards() []Mutant {
+	const bounded = "memory does not grow with the repository"
+	return []Mutant{
+		in("pkg/cli/archive_create.go", "garbage gathers beside the buffers of an archive", bounded,
+			"			a.limitMemory()\n", "", "TestArchive_CommandsWithLargeBuffers_LimitMemory"),
+		in("pkg/archive/repository/way.go", "a storage far away gets few packs at a time", "an archive uses the bandwidth that there is",
+			"		if w = row.Way; latency <= row.within {", "		if w = row.Way; true {", "TestWay_FurtherAway_MoreAndSmallerPacks"),
+		in("pkg/objstore/latency.go", "the time of a large upload is taken for the latency", "an archive uses the bandwidth that there is",
+			" || r.ContentLength > smallRequest {", " {", "TestLatency_IsThatOfTheFastestSmallRequest"),
+		in("pkg/archive/repository/packing.go", "a pack is larger than the repository's are", bounded,
+			"min(cmp.Or(o.Way.Size, r.settings.PackSize), r.settings.PackSize)", "cmp.Or(o.Way.Size, r.settings.PackSize)",
+			"TestPack_SizeOfTheWay_IsAtMostTheRepositorys"),
+	}
+}
