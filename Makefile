@@ -230,8 +230,11 @@ BENCH_ebs      = bin/testbed bench-ebs >bin/bench-ebs.json
 BENCH_blocks   = bin/testbed bench-blocks >bin/bench-blocks.json
 BENCH_prune    = TISNAP_BENCH_PACKS=$(or $(PACKS),1000000) GOMEMLIMIT=200MiB $(GO) test -run='^$$' -bench=Fleet -benchtime=1x -timeout=60m ./pkg/archive/prune
 BENCH_archive  = hack/archive/peers.sh && bin/testbed bench-archive $(if $(ROUNDS),--rounds=$(ROUNDS)) $(if $(ONLY),--only="$(ONLY)") >bin/bench-archive.json
+BENCH_large    = bin/testbed bench-large $(if $(BLOCKS),--blocks=$(BLOCKS)) >bin/bench-large.json
+BENCH_far      = bin/testbed bench-far >bin/bench-far.json
+
 .PHONY: bench
-bench: $(if $(filter-out go storage estimate prune,$(SUITE)),build) ## measure SUITE=go (the default), storage, estimate, hold, marks, resolve, restore, ebs, blocks, prune or archive
+bench: $(if $(filter-out go storage estimate prune,$(SUITE)),build) ## measure SUITE=go (the default), storage, estimate, hold, marks, resolve, restore, ebs, blocks, prune, archive, large or far
 	$(or $(BENCH_$(or $(SUITE),go)),$(error no SUITE=$(SUITE)))
 
 ##@ ship

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Latency is the shortest time in which a storage began to answer a small request; 0 if that is not known, as of a
-// folder.
+// Latency is the shortest time in which a storage began to answer a small request; 0 if it answered none, as a folder
+// does.
 func Latency(s Store) time.Duration {
 	if timed, ok := s.(interface{ Latency() time.Duration }); ok {
 		return timed.Latency()
@@ -15,7 +15,7 @@ func Latency(s Store) time.Duration {
 	return 0
 }
 
-// smallRequest is how many bytes a request may have that tells the latency, rather than the bandwidth.
+// smallRequest is how many bytes a request may have that shows the latency, rather than the bandwidth.
 const smallRequest = 16 << 10
 
 // stopwatch measures how long answers take to begin.

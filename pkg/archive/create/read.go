@@ -43,8 +43,8 @@ func (r *run) read(ctx context.Context, s *phase.Scope) error {
 	s.Advance(r.earlier.done())
 	d := &durable{spent: calls(r.Blocks)}
 	pack := repository.PackOptions{
-		Source: source(r.choice.Archive, r.works), Names: format.NewPackNames(), Level: r.opts.Level, Packers: r.opts.Packers,
-		Way: r.Repository.Way(), Stored: d.stored,
+		Source: source(r.choice.Archive, r.works), Names: format.NewPackNames(), Level: r.opts.Level,
+		Packers: r.opts.Packers, Way: r.Repository.Way(), Stored: d.stored,
 	}
 	own := packs{Names: pack.Names, Pending: pack.Pending()}
 	if err := s.Intent(ctx, journal.IntentPacks, own); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/archive/codec"
 	"github.com/tisnap/tisnap/pkg/testbed/archivebench"
+	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
 )
 
 func benchArchiveCommand() *cobra.Command {
@@ -57,8 +58,13 @@ func benchArchive(ctx context.Context, c archivebench.Config, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	doc := benchResult{Kind: "ArchiveBenchmark", Go: runtime.Version(), CPUs: runtime.GOMAXPROCS(0), Met: true}
-	for _, f := range result {
+	return printFigures("ArchiveBenchmark", result, stdout, stderr)
+}
+
+// printFigures prints what was measured. A figure that is not what it must be is an error.
+func printFigures(kind string, figures []archivebench.Figure, stdout, stderr io.Writer) error {
+	doc := benchResult{Kind: kind, Go: runtime.Version(), CPUs: runtime.GOMAXPROCS(0), Met: true}
+	for _, f := range figures {
 		row := figure{Name: f.Name, Value: f.Value, Unit: f.Unit, AtMost: f.AtMost, AtLeast: f.AtLeast, How: f.How}.judged()
 		fmt.Fprintln(stderr, row)
 		doc.Figures = append(doc.Figures, row)
@@ -73,6 +79,64 @@ func benchArchive(ctx context.Context, c archivebench.Config, stdout, stderr io.
 		return errors.New("not all figures are what they must be")
 	}
 	return nil
+}
+
+func benchLargeCommand() *cobra.Command {
+	c := archivebench.LargeConfig{Tisnap: beside(), Blocks: 200_000_000}
+	cmd := &cobra.Command{
+		Use:   "bench-large",
+		Short: "Measure the memory of tisnap on an archive repository of 200 million blocks, as JSON",
+		Long: `Measure the memory that tisnap's commands take on an archive repository of 200 million blocks, which is 100 TB, in
+20 volumes: an increment, a list, a verification of all maps and packs, and the restore of a volume. The repository's
+maps are real and full, and made when they are read; its packs are a list, except for those of the volume that is
+restored. The result goes to stdout as JSON and to stderr as a table, each figure beside what it must reach. The exit
+status is 1 if one does not.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if c.Blocks < 1 || c.Blocks > 1<<30 {
+				return errors.New("want 1 to 1073741824 --blocks")
+			}
+			if err := awsenv.Isolate(); err != nil {
+				return err
+			}
+			c.Progress = func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) }
+			result, err := archivebench.Large(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			return printFigures("LargeArchiveBenchmark", result, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().Int64Var(&c.Blocks, "blocks", c.Blocks, "in the repository")
+	cmd.Flags().StringVar(&c.Tisnap, "tisnap", c.Tisnap, "the program")
+	cmd.Flags().StringVar(&c.Dir, "dir", c.Dir, "folder to work in (default: the system's temporary one)")
+	return cmd
+}
+
+func benchFarCommand() *cobra.Command {
+	c := archivebench.FarConfig{MiB: 320}
+	cmd := &cobra.Command{
+		Use:   "bench-far",
+		Short: "Measure an archive and its restore through a proxy with latency and resets, as JSON",
+		Long: `Measure an archive and its restore through a proxy on loopback: with round trips of 45 and 90 ms, a window of 128 KiB
+on each connection, and connections that are reset once in 100 MiB, or never. How many packs are uploaded at the same
+time, and their size, is what tisnap chooses by the latency that it measures. The result goes to stdout as JSON and to
+stderr as a table, each figure beside what it must reach. The exit status is 1 if one does not.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := awsenv.Isolate(); err != nil {
+				return err
+			}
+			c.Progress = func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) }
+			result, err := archivebench.Far(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			return printFigures("FarArchiveBenchmark", result, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().IntVar(&c.MiB, "mib", c.MiB, "of the volume")
+	return cmd
 }
 
 // archiveImageCommand is what bench-archive measures of tisnap: the archive's engine on one image of a volume, in a
