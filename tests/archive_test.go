@@ -34,7 +34,7 @@ func archiveOf(t *testing.T, r *repository.Repository, id string, data []byte) {
 	require.NoError(t, err)
 	require.NoError(t, sparse.Truncate(1<<30))
 	packing := r.Pack(t.Context(), repository.PackOptions{
-		Source: format.Source{Archive: id}, Names: format.NewPackNames(), Level: codec.S2, Packers: 1, Uploads: 1,
+		Source: format.Source{Archive: id}, Names: format.NewPackNames(), Level: codec.S2, Packers: 1, Way: repository.Way{Uploads: 1},
 	})
 	archiver, err := volume.NewArchiver(r, packing, 1, 1)
 	require.NoError(t, err)
