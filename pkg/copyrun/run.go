@@ -142,7 +142,8 @@ func (r *run) steps() []phase.Step {
 		},
 		{
 			Phase: phaseCopy, Name: journal.StepCopy, Deadline: copyDeadline, Do: r.copy,
-			Resume: phase.Resumption{Repeat: true},
+			ReadsLock: true, // a copy is requested without a token
+			Resume:    phase.Resumption{Repeat: true},
 		},
 		{
 			Phase: phaseSeal, Name: "record-copy", Deadline: runner.LockTTL, Do: r.record, Retry: true,

@@ -3,29 +3,14 @@ package hold
 import (
 	"context"
 	"time"
-
-	"github.com/tisnap/tisnap/pkg/fenced"
 )
 
 // holderLimit bounds reading the lock while the cluster is held. An unreadable lock proves nothing.
 const holderLimit = 2 * time.Second
 
-// Fence reports whether another process has, or may have, the cluster. runlock.Fence implements it.
-type Fence interface {
-	// Current returns a Conflict if the lock may belong to another run by now. It makes no call.
-	Current() error
-	// Holder reads the lock's owner.
-	Holder(ctx context.Context) fenced.Holder
-}
-
 // fenced is checked right before each call that pauses something: a process suspended until another run took its lock
 // pauses nothing when it wakes up.
-func (h *Hold) fenced() error {
-	if h.cfg.Fence == nil {
-		return nil
-	}
-	return h.cfg.Fence.Current()
-}
+func (h *Hold) fenced() error { return h.cfg.Fence.Current() }
 
 // leaveExpired forgets whatever has expired, if the lock may belong to another run: that run may now hold the same
 // things, and releasing them would break its hold. If another process certainly has the lock, unexpired things are left

@@ -15,7 +15,10 @@ import (
 )
 
 // fence is a lock that a test takes away.
-type fence struct{ lost, replaced atomic.Bool }
+type fence struct {
+	fenced.None
+	lost, replaced atomic.Bool
+}
 
 var errLost = errors.New("the lock may be another run's")
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/tikv"
 )
@@ -43,7 +44,7 @@ type Config struct {
 	Command string
 	Log     *zap.Logger
 	// Fence keeps a process that may have lost its lock from pausing anything; nil for a hold without a lock.
-	Fence Fence
+	Fence fenced.Fence
 }
 
 // Target is a store to hold.
@@ -108,6 +109,9 @@ func New(cfg Config, p PD, t tikv.Holder) (*Hold, error) {
 	}
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
+	}
+	if cfg.Fence == nil {
+		cfg.Fence = new(fenced.None)
 	}
 	if cfg.Command == "" {
 		cfg.Command = "tisnap release " + cfg.Cluster.String()

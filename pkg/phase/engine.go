@@ -11,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/tracing"
 )
 
@@ -27,7 +28,7 @@ type Config struct {
 	// Fence stops a process that may have lost its lock: every step, undo and adoption checks it, as does each of their
 	// calls that changes something, except those with a reason not to (Step.Unfenced, Undo.Unfenced). Nil for a run
 	// without a lock.
-	Fence Fence
+	Fence fenced.Fence
 	// Begin is called once in a new run, right before the first step that changes something starts the journal, and
 	// within that step's deadline. Its result goes into the first record, as the description of the run. Its error ends
 	// the run and leaves no journal. Nil for a run without a description.
@@ -75,7 +76,7 @@ func New(cfg Config) *Engine {
 		phases: phases{open: map[string]openPhase{}},
 	}
 	if e.cfg.Fence == nil {
-		e.cfg.Fence = noFence{}
+		e.cfg.Fence = new(fenced.None)
 	}
 	if e.sink == nil {
 		e.sink = Discard{}

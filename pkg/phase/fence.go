@@ -6,23 +6,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/fenced"
 )
 
-// Fence reports whether another process has, or may have, what the run works on. runlock.Fence implements it.
-type Fence interface {
-	// Check is called before a step begins, and when Current objects; an answer may be valid for seconds.
-	Check(ctx context.Context) error
-	// Confirm always reads the lock, before an undo or an adoption begins.
-	Confirm(ctx context.Context) error
-	// Current decides without any call, as far as possible.
-	Current() error
-}
-
-// noFence is the fence of a run without a lock.
-type noFence struct{}
-
-func (noFence) Check(context.Context) error   { return nil }
-func (noFence) Confirm(context.Context) error { return nil }
-func (noFence) Current() error                { return nil }
-
 // fenced wraps f in the run's fence, which is checked before f, and by the adapters before each of its calls that may
 // change something: a process suspended at any point notices the next owner before its next effect. With a reason not
 // to, it returns f.

@@ -14,6 +14,7 @@ import (
 
 // fence is a lock whose loss is the test's.
 type fence struct {
+	fenced.None
 	lost, unsure error
 	checks       int
 }
@@ -37,6 +38,24 @@ func TestFence_CallOfAStep_AsksOnlyIfItMayBeLost(t *testing.T) {
 			lock.unsure = errors.New("it was not renewed for long")
 			require.NoError(t, fenced.Check(ctx))
 			require.Equal(t, begun+1, lock.checks)
+			return nil
+		},
+	}})
+	require.NoError(t, err)
+}
+
+// The last renewal of a lock that a person broke does not count where each call reads it.
+func TestFence_StepThatReadsTheLock_AsksBeforeEachCall(t *testing.T) {
+	t.Parallel()
+	lock := &fence{}
+	err := phase.New(phase.Config{Run: "r", Journal: &memory{}, Fence: lock}).Run(t.Context(), []phase.Step{{
+		Phase: "p", Name: "s", Deadline: time.Minute, ReadsLock: true,
+		Do: func(ctx context.Context, _ *phase.Scope) error {
+			for range 2 {
+				begun := lock.checks
+				require.NoError(t, fenced.Check(ctx))
+				require.Equal(t, begun+1, lock.checks)
+			}
 			return nil
 		},
 	}})

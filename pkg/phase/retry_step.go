@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -25,6 +26,10 @@ func (e *Engine) try(ctx context.Context, step *Step, s *Scope) error {
 		why = "it changes nothing"
 	}
 	do := e.fenced(why, e.cfg.Fence.Check, step.Do)
+	if step.ReadsLock {
+		unread := do
+		do = func(ctx context.Context, s *Scope) error { return unread(fenced.With(ctx, e.cfg.Fence.Check), s) }
+	}
 	for interval := minRetryInterval; ; interval = min(2*interval, maxRetryInterval) {
 		err := e.call(ctx, do, s)
 		if !step.Retry || !failure.Transient(err) || step.Patience > 0 && time.Since(begin)+interval > step.Patience {

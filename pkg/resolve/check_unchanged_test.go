@@ -11,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve/plan"
 	"github.com/tisnap/tisnap/pkg/tikv"
@@ -62,14 +63,14 @@ func (c *checkedTiKV) Digest(_ context.Context, _ string, r cluster.Region, _ cl
 }
 
 // otherRun is a fence that another run has come through.
-type otherRun struct{ noOtherRun }
+type otherRun struct{ fenced.None }
 
 func (*otherRun) Check(context.Context) error {
 	return failure.New(failure.Conflict, "check lock", "", "another run has it")
 }
 
 // check takes n of 50 unchanged regions back.
-func check(t *testing.T, store *checkedTiKV, fence Fence, n int) error {
+func check(t *testing.T, store *checkedTiKV, fence fenced.Fence, n int) error {
 	t.Helper()
 	cfg := &settings{Config: Config{CheckUnchanged: n, Fence: fence, Stall: time.Minute}}
 	calls := &recovery{stores: newStoreList(cfg, checkedPD{})}
@@ -99,7 +100,7 @@ func TestCheckUnchanged_TakesRandomOnesBack(t *testing.T) {
 	seen := map[string]bool{}
 	for range 10 {
 		store := &checkedTiKV{}
-		require.NoError(t, check(t, store, &noOtherRun{}, 3))
+		require.NoError(t, check(t, store, new(fenced.None), 3))
 		require.Len(t, store.flashed, 3)
 		for key := range store.flashed {
 			seen[key] = true
@@ -107,13 +108,13 @@ func TestCheckUnchanged_TakesRandomOnesBack(t *testing.T) {
 	}
 	require.Greater(t, len(seen), 3)
 	all := &checkedTiKV{}
-	require.NoError(t, check(t, all, &noOtherRun{}, 1000))
+	require.NoError(t, check(t, all, new(fenced.None), 1000))
 	require.Len(t, all.flashed, 50)
 }
 
 func TestCheckUnchanged_ARowHasChanged_IsCorrupt(t *testing.T) {
 	t.Parallel()
-	err := check(t, &checkedTiKV{changes: true}, &noOtherRun{}, 1)
+	err := check(t, &checkedTiKV{changes: true}, new(fenced.None), 1)
 	require.Equal(t, failure.Corrupt, failure.KindOf(err), "%v", err)
 	require.Contains(t, failure.HintOf(err), "--flashback=all")
 }

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/marks"
 	"github.com/tisnap/tisnap/pkg/pd"
@@ -74,7 +75,7 @@ type Config struct {
 	// Progress keeps the run's progress, for one that resumes it after a kill. Nil keeps nothing.
 	Progress ProgressStore
 	// Fence is checked right before each call that changes data. Nil is for a cluster that no other run can have.
-	Fence Fence
+	Fence fenced.Fence
 	// Times records how long collect, recover and flashback took on each store; may be nil.
 	Times *phase.StoreTimes
 }
@@ -97,7 +98,7 @@ func (c *settings) target(of Config) {
 		of.Coming = func() bool { return false }
 	}
 	if of.Fence == nil {
-		of.Fence = &noOtherRun{}
+		of.Fence = new(fenced.None)
 	}
 	if of.Stall == 0 {
 		of.Stall = 5 * time.Minute

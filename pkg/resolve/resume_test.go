@@ -259,11 +259,9 @@ func progressAway(t *testing.T, o *original) {
 
 // checkFence is a fence whose Check is a test's.
 type checkFence struct {
+	fenced.None
 	check func(context.Context) error
-	lost  atomic.Pointer[error]
 }
-
-func (f *checkFence) Holder(context.Context) fenced.Holder { return fenced.HolderUnknown }
 
 func (f *checkFence) Check(ctx context.Context) error {
 	err := f.check(ctx)
@@ -271,13 +269,4 @@ func (f *checkFence) Check(ctx context.Context) error {
 		f.Lose(err)
 	}
 	return err
-}
-
-func (f *checkFence) Lose(reason error) { f.lost.CompareAndSwap(nil, &reason) }
-
-func (f *checkFence) Loss() error {
-	if reason := f.lost.Load(); reason != nil {
-		return *reason
-	}
-	return nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/marks"
@@ -20,7 +19,6 @@ import (
 // startTiKV lets the stores start on their volumes.
 func (r *run) startTiKV(ctx context.Context, _ *phase.Scope) error {
 	r.arrival.begin()
-	ctx = fenced.With(ctx, r.runner.Fence().Check) // a broken lock is noticed before the next renewal
 	return r.target.startTiKV(ctx, r.restored())
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/parallel"
@@ -15,7 +14,6 @@ import (
 func (r *run) bindVolumes(ctx context.Context, s *phase.Scope) error {
 	made := r.restored()
 	s.Expect(int64(len(made)), "volumes")
-	ctx = fenced.With(ctx, r.runner.Fence().Check) // a broken lock is noticed before the next renewal
 	return parallel.Each(ctx, 16, made, func(ctx context.Context, _ int, v kube.RestoredVolume) error {
 		defer s.Advance(1)
 		return r.target.bind(ctx, v)

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/fenced"
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -42,20 +44,17 @@ func (askingEC2) ModifyVolume(ctx context.Context, _ cluster.VolumeID, _ cluster
 // dead, is asked for before each of these calls.
 func TestRun_LockBroken_CallsThatMakeSomethingAreNotSent(t *testing.T) {
 	t.Parallel()
-	for name, do := range map[string]func(*run) func(context.Context, *phase.Scope) error{
-		"create volumes": func(r *run) func(context.Context, *phase.Scope) error { return r.making.createVolumes },
-		"bind volumes":   func(r *run) func(context.Context, *phase.Scope) error { return r.bindVolumes },
-		"start tikv":     func(r *run) func(context.Context, *phase.Scope) error { return r.startTiKV },
-		"modify volumes": func(r *run) func(context.Context, *phase.Scope) error { return r.modifyVolumes },
-	} {
+	for _, name := range []string{journal.StepCreateVolumes, journal.StepBindVolumes, stepStartTiKV, "modify-volumes"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(Deps{Store: objstoretest.NewMemory(nil), EBS: askingEC2{}, Kube: askingKube{}},
-				Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "r"}, byRun)
 			after := cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}
+			r := newRun(Deps{Store: objstoretest.NewMemory(nil), EBS: askingEC2{}, Kube: askingKube{}},
+				Options{Target: cluster.Name{Namespace: "tidb", Name: "copy"}, Run: "r", After: after}, byRun)
 			r.making.Begin(volumes.Plan{Volumes: []Volume{{ID: "vol-1", Snapshot: "snap-1", Zone: "eu-west-1a", After: &after}}})
-			// The lock was never taken, so a read of it finds none, and the step's context asks nothing.
-			step := phase.Step{Phase: "p", Name: "s", Deadline: time.Minute, Do: do(r), Unfenced: "of the test"}
+			of := r.restoreSteps()
+			step := of[slices.IndexFunc(of, func(s phase.Step) bool { return s.Name == name })]
+			// The lock was never taken, so a read of it finds none, and nothing else in the step's context asks.
+			step = phase.Step{Phase: "p", Name: "s", Deadline: time.Minute, Do: step.Do, ReadsLock: step.ReadsLock, Unfenced: "of the test"}
 			err := phase.New(phase.Config{Run: "r", Journal: phase.NoJournal{}, Fence: r.runner.Fence()}).Run(t.Context(), []phase.Step{step})
 			require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
 			require.ErrorContains(t, err, "it was not taken")

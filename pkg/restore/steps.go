@@ -126,6 +126,7 @@ func (r *run) volumeSteps() []phase.Step {
 		Phase: phaseVolumes, Name: journal.StepBindVolumes,
 		Order:    phase.Order{After: []string{steps[len(steps)-1].Name, journal.StepCreateCluster}},
 		Deadline: 10 * time.Minute, Do: r.bindVolumes, Undo: phase.Undo{Do: r.unbindVolumes}, Retry: true,
+		ReadsLock: true,
 	})
 }
 
@@ -150,6 +151,7 @@ func (r *run) makeVolumesSteps() []phase.Step {
 	steps := slices.Concat(begin, []phase.Step{
 		{
 			Phase: phaseVolumes, Name: journal.StepCreateVolumes, Deadline: making, Do: r.making.createVolumes,
+			ReadsLock: true,
 			// For so long EC2 may hide the result of an unanswered request, whatever the user's limit.
 			Undo:   phase.Undo{Do: r.deleteVolumes, Deadline: wait + r.opts.Visibility, Kept: r.making.Kept()},
 			Resume: phase.Resumption{State: &r.making.created, Adopted: r.making.adoptVolumes},
@@ -167,7 +169,8 @@ func (r *run) tikvSteps() []phase.Step {
 	return []phase.Step{
 		{
 			Phase: phaseTiKV, Name: stepStartTiKV, Deadline: 5 * time.Minute, Do: r.startTiKV, Retry: true,
-			Resume: phase.Resumption{Adopted: r.target.adoptStart},
+			ReadsLock: true,
+			Resume:    phase.Resumption{Adopted: r.target.adoptStart},
 		},
 		r.awaitStoresStep(phaseTiKV),
 		r.checkTasksStep(),
@@ -226,7 +229,7 @@ func (r *run) profileSteps() []phase.Step {
 	if r.opts.After != (cluster.VolumeSpec{}) {
 		steps = append(steps, phase.Step{
 			Phase: phaseAfter, Name: "modify-volumes", Deadline: volumes.ModifyDeadline + time.Minute,
-			Do: r.modifyVolumes,
+			Do: r.modifyVolumes, ReadsLock: true,
 		})
 	}
 	return slices.Concat(steps, r.lastFastSteps(r.lastPhase()), r.deleteSnapshotsSteps())

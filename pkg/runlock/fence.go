@@ -11,7 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// Fence reports to a run whether another run has, or may have, its cluster. It is safe for concurrent use.
+// Fence is the fenced.Fence of a lock, and takes and releases it. It is safe for concurrent use.
 //
 // A loss is recorded once, with its reason, and permanently: by the renewals, by Check, by Confirm, or by a caller that
 // notices it elsewhere (Lose), such as in a store that follows another run.
@@ -185,14 +185,4 @@ func (f *Fence) releasedIt() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.released
-}
-
-// Explain returns the error of a failed run: if its lock was lost, a script needs to know that rather than what failed
-// before the loss was noticed. A suspended process wakes up past its deadlines, with broken connections and a cluster
-// that another run has changed. A cluster that is still held outranks the loss. It makes no call.
-func (f *Fence) Explain(op string, err error) error {
-	if err == nil || f.Loss() == nil || failure.Is(err, failure.Conflict) || failure.Is(err, failure.Held) {
-		return err
-	}
-	return failure.New(failure.Conflict, op, f.cluster.String(), "%w; before that was noticed: %w", f.Loss(), err)
 }

@@ -72,8 +72,8 @@ type Outcome struct {
 
 // New makes a run.
 func New(cfg Config) *Runner {
-	lock := cmp.Or(cfg.Lock, cfg.Cluster)
-	return &Runner{cfg: cfg, fence: runlock.NewFence(cfg.Store, lock, cfg.Owner), cancel: func(error) {}}
+	cfg.Lock = cmp.Or(cfg.Lock, cfg.Cluster)
+	return &Runner{cfg: cfg, fence: runlock.NewFence(cfg.Store, cfg.Lock, cfg.Owner), cancel: func(error) {}}
 }
 
 // Fence is the run's lock, to be checked right before anything that two runs must not both do.
@@ -149,14 +149,21 @@ func (r *Runner) freeLock(ctx context.Context) error {
 // lockAnswer bounds the last check of the lock.
 const lockAnswer = 5 * time.Second
 
-// explain adds to a failed run's error whether its lock was lost, which may be the cause.
+// explain returns the error of a failed run: if its lock was lost, a script needs to know that rather than what failed
+// before the loss was noticed. A suspended process wakes up past its deadlines, with broken connections and a cluster
+// that another run has changed. A cluster that is still held outranks the loss.
 func (r *Runner) explain(ctx context.Context, err error) error {
 	if err != nil && r.fence.Epoch() != 0 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockAnswer)
 		defer cancel()
 		_ = r.fence.Confirm(ctx) // records a loss
 	}
-	return r.fence.Explain(r.cfg.Operation, err)
+	lost := r.fence.Loss()
+	if err == nil || lost == nil || failure.Is(err, failure.Conflict) || failure.Is(err, failure.Held) {
+		return err
+	}
+	return failure.New(failure.Conflict, r.cfg.Operation, r.cfg.Lock.String(), "%w; before that was noticed: %w", lost,
+		err)
 }
 
 // Check runs steps that change nothing, without a journal.

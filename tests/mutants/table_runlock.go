@@ -1,12 +1,14 @@
 package mutants
 
+import "strings"
+
 func lockGuards() []Mutant {
 	return []Mutant{
 		in("pkg/hold/foreign.go", "another run's hold counts as over by this machine's clock", othersStay,
 			"run != string(own) && now.Time().Before(s.ExpiredAt)", "run != string(own) && time.Now().Before(s.ExpiredAt)",
 			"TestCheckForeign_ClockIsAheadOfPDs_HoldIsSeen"),
 		in("pkg/hold/fence.go", "a process that was suspended pauses a cluster that another run has", oneRun,
-			"	return h.cfg.Fence.Current()", "	return nil",
+			"func (h *Hold) fenced() error { return h.cfg.Fence.Current() }", "func (h *Hold) fenced() error { return nil }",
 			"TestHold_LockLostBetweenTwoPauses_PausesNothingMore"),
 		in("pkg/hold/fence.go", "a hold of another process of the run is released", othersStay,
 			"h.cfg.Fence.Holder(asking).Replaced()", "h.cfg.Fence.Holder(asking) < 0",
@@ -81,18 +83,20 @@ func lockGuards() []Mutant {
 
 // brokenLockGuards are the calls of a restore or copy that ask for the lock itself, and not only for its last renewal.
 func brokenLockGuards() []Mutant {
-	asks := func(file, runner, name string) Mutant {
-		with := "fenced.With(ctx, " + runner + ".Fence().Check)"
-		return in("pkg/restore/"+file, name+" under a lock that a person broke", oneRun, "ctx = "+with, "_ = "+with,
-			"TestRun_LockBroken_CallsThatMakeSomethingAreNotSent").heldBy("pkg/restore")
+	reads := func(name, old string) Mutant {
+		return in("pkg/restore/steps.go", name+" under a lock that a person broke", oneRun,
+			old, strings.Replace(old, "ReadsLock: true,", "", 1), "TestRun_LockBroken_CallsThatMakeSomethingAreNotSent")
 	}
 	return []Mutant{
-		asks("volumes/create.go", "m.owner.Runner", "volumes are made"),
-		asks("volumes/running_profile.go", "m.owner.Runner", "volumes are modified"),
-		asks("bind_volumes.go", "r.runner", "volumes are bound"),
-		asks("await_stores.go", "r.runner", "stores are started"),
-		in("pkg/copyrun/copy.go", "copies are asked for under a lock that a person broke", oneRun,
-			"ctx = fenced.With(ctx, r.runner.Fence().Check)", "_ = fenced.With(ctx, r.runner.Fence().Check)",
+		reads("volumes are made", "Do: r.making.createVolumes,\n			ReadsLock: true,"),
+		reads("volumes are modified", "Do: r.modifyVolumes, ReadsLock: true,"),
+		reads("volumes are bound", "Undo: phase.Undo{Do: r.unbindVolumes}, Retry: true,\n		ReadsLock: true,"),
+		reads("stores are started", "Do: r.startTiKV, Retry: true,\n			ReadsLock: true,"),
+		in("pkg/phase/retry_step.go", "a step that reads the lock trusts its last renewal", oneRun,
+			"	if step.ReadsLock {", "	if false {",
+			"TestFence_StepThatReadsTheLock_AsksBeforeEachCall"),
+		in("pkg/copyrun/run.go", "copies are asked for under a lock that a person broke", oneRun,
+			"			ReadsLock: true, // a copy is requested without a token\n", "",
 			"TestRun_LockIsBroken_NoCopyIsAskedFor"),
 	}
 }

@@ -51,7 +51,7 @@ type Config struct {
 	Service  string     // the run's name among PD's GC safe points
 	BackupTS cluster.TS // whose versions GC must keep
 	PD       PD
-	Fence    Fence
+	Fence    fenced.Fence
 	Log      *zap.Logger
 }
 
@@ -59,16 +59,6 @@ type Config struct {
 type PD interface {
 	pd.Scheduling
 	pd.GC
-}
-
-// Fence reports whether another run has, or may have, the cluster.
-type Fence interface {
-	// Check returns a Conflict if so, and records the loss.
-	Check(ctx context.Context) error
-	// Loss returns the reason of a recorded loss; nil without one.
-	Loss() error
-	// Holder reads which run has the cluster.
-	Holder(ctx context.Context) fenced.Holder
 }
 
 // Freezer keeps PD frozen. Freeze, MakingReplicas and Thaw must not be called concurrently.

@@ -11,14 +11,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/pd"
 )
-
-// noOtherRun is the fence of a cluster that this run has.
-type noOtherRun struct{ Fence }
-
-func (noOtherRun) Check(context.Context) error { return nil }
-func (noOtherRun) Loss() error                 { return nil }
 
 // slowPD has one scheduler, and takes a second for a pause. As a server does, it carries a pause out whose client has gone.
 type slowPD struct {
@@ -82,7 +77,7 @@ func TestThaw_PauseUnderWay_IsWaitedForAndResumed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &slowPD{begun: make(chan struct{}, 10)}
-		f := New(Config{Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Service: "tisnap-run", PD: p, Fence: noOtherRun{}, Log: zap.NewNop()})
+		f := New(Config{Cluster: cluster.Name{Namespace: "tidb", Name: "copy"}, Service: "tisnap-run", PD: p, Fence: new(fenced.None), Log: zap.NewNop()})
 		require.NoError(t, f.Freeze(t.Context(), false))
 		<-p.begun
 		require.NoError(t, f.Thaw(t.Context(), false))

@@ -9,7 +9,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
-	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -23,7 +22,6 @@ type Created map[cluster.SnapshotID]cluster.VolumeID
 // lost answer the request is repeated with the same token, which returns the same volume. It returns what was made also
 // on error.
 func (m *Maker) Create(ctx context.Context, s *phase.Scope) (Created, error) {
-	ctx = fenced.With(ctx, m.owner.Runner.Fence().Check) // a broken lock is noticed before the next renewal
 	if err := s.Intent(ctx, journal.IntentCreateVolumes, m.volumes); err != nil {
 		return nil, err
 	}

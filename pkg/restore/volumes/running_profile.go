@@ -41,7 +41,6 @@ const ModifyDeadline = 15 * time.Minute
 func (m *Maker) Modify(ctx context.Context, s *phase.Scope) (refused []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, min(ModifyDeadline, m.opts.Timeout))
 	defer cancel()
-	ctx = fenced.With(ctx, m.owner.Runner.Fence().Check)
 	s.Expect(int64(len(m.volumes)), "volumes")
 	errs := make([]error, len(m.volumes))
 	err = parallel.Each(ctx, 0, m.volumes, func(ctx context.Context, i int, v Volume) error {
