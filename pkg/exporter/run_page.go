@@ -271,22 +271,23 @@ func progress(lock *fleet.Lock, records []phase.Record, now time.Time) g.Node {
 // stepTable shows the steps of a run that began then, up to now, or to its last sign of life.
 func stepTable(of report.Operation, records []phase.Record, began, now time.Time, alive bool) g.Node {
 	phases, rows := underway.Phases(journal.Operation(of)), g.Group{}
-	all := steps(records)
-	failed := slices.ContainsFunc(all, func(s stepState) bool { return s.err != "" })
+	all := phase.StepRuns(records)
+	all = all[max(len(all)-maxSteps, 0):]
+	failed := slices.ContainsFunc(all, func(s phase.StepRun) bool { return s.Error != "" })
 	for _, s := range all {
-		end, class := s.end, ""
-		switch {
-		case end.IsZero() && alive:
-			end, class = now, "now"
-		case end.IsZero():
-			end, s.outcome = now, "interrupted"
+		end, class := s.End, ""
+		if end.IsZero() {
+			end = now
+			if alive {
+				class = "now"
+			}
 		}
 		rows = append(rows,
-			h.Tr(h.Class(class), h.Td(g.Text(phases[s.name])), h.Th(h.Scope("row"), g.Text(short(s.name))),
-				h.Td(stepBadge(s.outcome)),
-				num("+"+report.Duration(max(0, s.begin.Sub(began).Seconds()))),
-				num(report.Duration(end.Sub(s.begin).Seconds())),
-				g.If(failed, h.Td(h.Class("why"), g.Text(failure.Line(s.err))))))
+			h.Tr(h.Class(class), h.Td(g.Text(phases[s.Step])), h.Th(h.Scope("row"), g.Text(short(s.Step))),
+				h.Td(stepBadge(stateOf(&s, alive))),
+				num("+"+report.Duration(max(0, s.Begin.Sub(began).Seconds()))),
+				num(report.Duration(end.Sub(s.Begin).Seconds())),
+				g.If(failed, h.Td(h.Class("why"), g.Text(failure.Line(s.Error))))))
 	}
 	return scroll("Steps of the run",
 		h.Table(h.Class("steps"),

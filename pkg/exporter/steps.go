@@ -2,7 +2,6 @@ package exporter
 
 import (
 	"slices"
-	"time"
 
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
@@ -11,12 +10,6 @@ import (
 
 // maxSteps bounds the steps shown: a run has about twenty, and each attempt at the hold repeats some.
 const maxSteps = 200
-
-// stepState is one step of a current run, by its journal.
-type stepState struct {
-	name, outcome, err string
-	begin, end         time.Time // end is zero while it runs
-}
 
 // lastRecord is the newest one; the zero record if there is none.
 func lastRecord(records []phase.Record) phase.Record {
@@ -46,44 +39,29 @@ func outlook(p *underway.Progress) (facts [][2]string) {
 
 // currentStep is the last one that began and has not ended; "" between two.
 func currentStep(records []phase.Record) string {
-	for _, s := range slices.Backward(steps(records)) {
-		if s.end.IsZero() {
-			return s.name
+	for _, s := range slices.Backward(phase.StepRuns(records)) {
+		if s.End.IsZero() {
+			return s.Step
 		}
 	}
 	return ""
 }
 
-// steps returns the steps that began, in order; a step that is repeated or undone has a row for each time.
-func steps(records []phase.Record) []stepState {
-	var out []stepState
-	end := func(r phase.Record, outcome string) {
-		for i := len(out) - 1; i >= 0; i-- {
-			if out[i].name == r.Step && out[i].end.IsZero() {
-				out[i].outcome, out[i].end, out[i].err = outcome, r.Time, r.Error
-				return
-			}
-		}
+// stateOf is what became of a step, or of its undo.
+func stateOf(s *phase.StepRun, alive bool) string {
+	switch running := s.End.IsZero(); {
+	case s.Died || running && !alive:
+		return "interrupted"
+	case running && s.Undo:
+		return "being undone"
+	case running:
+		return "running"
+	case s.Failed && s.Undo:
+		return "undo failed"
+	case s.Failed:
+		return "failed"
+	case s.Undo:
+		return "undone"
 	}
-	for _, r := range records {
-		switch r.Type {
-		case phase.RecordBegin, phase.RecordUndo:
-			outcome := "running"
-			if r.Type == phase.RecordUndo {
-				outcome = "being undone"
-			}
-			out = append(out, stepState{name: r.Step, outcome: outcome, begin: r.Time})
-		case phase.RecordDone:
-			end(r, "done")
-		case phase.RecordFailed:
-			end(r, "failed")
-		case phase.RecordUndone:
-			end(r, "undone")
-		case phase.RecordUndoFail:
-			end(r, "undo failed")
-		case phase.RecordRun, phase.RecordIntent, phase.RecordResult, phase.RecordRetryGroup, phase.RecordResumed,
-			phase.RecordEnd:
-		}
-	}
-	return out[max(len(out)-maxSteps, 0):]
+	return "done"
 }

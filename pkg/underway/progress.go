@@ -29,9 +29,9 @@ type Progress struct {
 // Of returns the progress of a run that began then, and is in this step ("" between two).
 func Of(of journal.Operation, records []phase.Record, step string, began, now time.Time) Progress {
 	p := Progress{Phase: Phases(of)[step], Seconds: since(began, now)}
-	for _, r := range records {
-		if r.Type == phase.RecordBegin && r.Step == step {
-			p.StepSeconds = since(r.Time, now)
+	for _, s := range phase.StepRuns(records) {
+		if !s.Undo && s.Step == step {
+			p.StepSeconds = since(s.Begin, now)
 		}
 	}
 	p.Expected = Expected(journal.ReadFacts(records).Expected)
