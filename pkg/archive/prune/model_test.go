@@ -349,9 +349,9 @@ func model(w *world, choose *script) error {
 	if err := []func() error{w.beginUnused, w.beginUnused, w.begin, func() error { return nil }}[scene](); err != nil {
 		return err
 	}
-	kinds := "WWWPPRF" // of clients
+	kinds := "WWWPPRFX" // of clients
 	if scene < 2 {
-		kinds = "WPPPPRF"
+		kinds = "WPPPPRFX"
 	}
 	breaking := choose.next(2) == 1 // every lease, at once
 	w.anyVersion = choose.next(2) == 1
@@ -403,6 +403,11 @@ func (w *world) client(choose *script, kinds string, breaking bool) {
 		})
 	case 'R':
 		w.start(w.restore(pick))
+	case 'X':
+		if pick&1 == 1 {
+			w.damage(pick >> 1)
+		}
+		w.start(repairAll)
 	case 'F':
 		w.start(func(ctx context.Context, r *repository.Repository) error {
 			ids, err := r.Archives(ctx)
@@ -429,6 +434,9 @@ func (w *world) job(pick int) *job {
 // quiet ends all processes: after two prunes nothing dead is left.
 func (w *world) quiet() error {
 	w.stop()
+	if err := repairAll(w.t.Context(), w.repo); err != nil {
+		return fmt.Errorf("a quiet repair: %w", err)
+	}
 	for range 2 {
 		report, err := prune.Run(w.t.Context(), w.repo, prune.Options{MinAge: -time.Hour})
 		if err != nil {

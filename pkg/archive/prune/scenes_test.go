@@ -1,8 +1,15 @@
 package prune_test
 
 import (
+	"context"
+	"fmt"
+
+	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/lease"
 	"github.com/tisnap/tisnap/pkg/archive/prune"
+	"github.com/tisnap/tisnap/pkg/archive/repair"
+	"github.com/tisnap/tisnap/pkg/archive/repository"
+	"github.com/tisnap/tisnap/pkg/archive/verify"
 )
 
 // begin makes what takes long to come about by chance: all that an archive refers to is condemned, since it was of a
@@ -40,4 +47,39 @@ func (w *world) beginUnused() error {
 		}
 	}
 	return prune.Forget(ctx, w.repo, "archive-0")
+}
+
+// damage changes the trailer of a pack: its blocks are sound still.
+func (w *world) damage(pick int) {
+	packs, err := w.store.List(w.t.Context(), format.PackPrefix)
+	if err != nil || len(packs) == 0 {
+		return
+	}
+	key := packs[pick%len(packs)].Key
+	pack, version, err := w.store.Get(w.t.Context(), key)
+	if err == nil {
+		pack[len(pack)-20] ^= 1
+		_, err = w.store.Replace(w.t.Context(), key, pack, version)
+	}
+	if err != nil {
+		panic(err) // the store has no fault
+	}
+}
+
+// repairAll repairs what is damaged in any archive.
+func repairAll(ctx context.Context, r *repository.Repository) error {
+	ids, err := r.Archives(ctx)
+	if err != nil {
+		return err
+	}
+	report, err := repair.Run(ctx, r, repair.Options{Options: verify.Options{Archives: ids, Level: verify.Headers, Reads: 1}})
+	if err != nil {
+		return err
+	}
+	for _, l := range report.Left {
+		if len(l.Blocks) > 0 && l.Problem != repair.Overtaken {
+			return fmt.Errorf("%s is left: %s", l.Object, l.Problem)
+		}
+	}
+	return nil
 }
