@@ -172,6 +172,8 @@ func (d *damaged) fate(block int, f verify.Finding) (from, why string) {
 		return "", f.Problem + "; " + d.why
 	case d.whole && (d.places[block].State != format.Saved || from == ownPack):
 		return d.from, f.Problem
+	case d.whole && from == "":
+		return "", "its map is made again, and its pack is damaged, too"
 	default:
 		return from, f.Problem
 	}

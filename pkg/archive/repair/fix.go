@@ -218,7 +218,7 @@ func (w *repairer) readOrigin(
 		chunk = nil
 		return nil, nil
 	}
-	for b, err := range o.Blocks(ctx, from, to) {
+	for b, err := range o.Blocks(ctx, from, min(to, format.Blocks(o.Size()))) {
 		if err != nil {
 			return w.fail(ctx, o, err)
 		}

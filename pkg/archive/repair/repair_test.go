@@ -15,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/repair"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/archive/verify"
+	"github.com/tisnap/tisnap/pkg/archive/volume"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
@@ -92,13 +93,15 @@ func TestRun_NothingHasIt_IsListed(t *testing.T) {
 	a := l.archive(t, "a", "", 1, 2, 3, 4, 5)
 	l.lose(t, a[1], a[2], a[4])
 	o := l.options(t)
-	broken := image("gone", 1)
-	o.Outside = func(ctx context.Context, a *format.Archive, store uint64, v format.Volume) []repair.Origin {
-		v.Size = 5 << 19
-		return broken(ctx, a, store, v)
+	o.Outside = image("small", 1)
+	report := l.repair(t, o)
+	require.Len(t, report.Left, 3)
+	require.Empty(t, report.Failed)
+	o.Outside = func(context.Context, *format.Archive, uint64, format.Volume) []repair.Origin {
+		return []repair.Origin{{Name: "gone", Source: &volume.Image{Bytes: 5 * codec.MaxBlock, From: bytes.NewReader(nil)}}}
 	}
 	before := l.keys(t)
-	report := l.repair(t, o)
+	report = l.repair(t, o)
 	require.Empty(t, report.Repaired)
 	require.Len(t, report.Left, 3)
 	require.Equal(t, []verify.Range{{First: 1, Last: 1}}, report.Left[0].Blocks)
@@ -329,4 +332,22 @@ func (r refusing) Create(ctx context.Context, key string, body []byte) (objstore
 		return "", failure.New(failure.Denied, "create object", key, "refused")
 	}
 	return r.Memory.Create(ctx, key, body)
+}
+
+// A map is made again also if one of its blocks is lost, which is listed.
+func TestRun_LostMapAndPack_TheRestIsRepaired(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	a := l.archive(t, "a", "", 1, 2, 3)
+	l.loseMap(t, "a")
+	l.flip(t, a[1].Pack.Name.Path(), int(a[1].Block.Offset))
+	report := l.repair(t, l.options(t))
+	require.Len(t, report.Repaired, 1)
+	require.Equal(t, []verify.Range{{First: 0, Last: 0}, {First: 2, Last: 2}}, report.Repaired[0].Blocks)
+	require.Len(t, report.Left, 1)
+	require.Contains(t, report.Left[0].Problem, "its pack is damaged, too")
+	o := l.options(t)
+	o.Outside = image("disk", 1, 2, 3)
+	require.Empty(t, l.repair(t, o).Left)
+	l.isWhole(t, "a", 1, 2, 3)
 }
