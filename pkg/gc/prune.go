@@ -80,6 +80,7 @@ func (p *pruning) plan(ctx context.Context) error {
 		p.world.broken[m.Backup] = fmt.Sprintf("%d of its snapshots are gone", len(m.Snapshots))
 	}
 	p.newest = p.world.copies.newest(p.world.broken)
+	p.world.copies.withoutArchived(p.newest, snapshots)
 	good := map[source][]retention.Backup{}
 	for _, e := range p.world.backups {
 		switch {

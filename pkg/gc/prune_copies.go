@@ -2,10 +2,12 @@ package gc
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
@@ -15,13 +17,19 @@ type lineage struct {
 	over   string // see manifest.CopyOf
 }
 
-// copies are what the sealed copies of a storage have of each volume, by when EC2 began it.
-type copies map[cluster.BackupID]map[lineage]time.Time
+// copies are what the sealed copies of a storage have of each volume.
+type copies map[cluster.BackupID]map[lineage]volumeCopy
 
-func copiesOf(m *manifest.Manifest) map[lineage]time.Time {
-	out := map[lineage]time.Time{}
+// volumeCopy is the copy of a volume, and when EC2 began it.
+type volumeCopy struct {
+	snapshot cluster.SnapshotID
+	at       time.Time
+}
+
+func copiesOf(m *manifest.Manifest) map[lineage]volumeCopy {
+	out := map[lineage]volumeCopy{}
 	for _, s := range m.Snapshots {
-		out[lineage{s.Volume, m.CopyOf.Over()}] = s.StartedAt
+		out[lineage{s.Volume, m.CopyOf.Over()}] = volumeCopy{s.ID, s.StartedAt}
 	}
 	return out
 }
@@ -34,14 +42,23 @@ func (c copies) newest(broken map[cluster.BackupID]string) map[lineage]cluster.B
 		if broken[id] != "" {
 			continue
 		}
-		for volume, at := range of {
+		for volume, one := range of {
 			last := out[volume]
-			if d := at.Compare(c[last][volume]); last == "" || d > 0 || d == 0 && id > last {
+			if d := one.at.Compare(c[last][volume].at); last == "" || d > 0 || d == 0 && id > last {
 				out[volume] = id
 			}
 		}
 	}
 	return out
+}
+
+// withoutArchived leaves out the volumes whose newest copy is in the archive tier: the next copy is full anyway.
+func (c copies) withoutArchived(newest map[lineage]cluster.BackupID, all []ebs.Snapshot) {
+	archived := map[cluster.SnapshotID]bool{}
+	for _, s := range all {
+		archived[s.ID] = s.Archived
+	}
+	maps.DeleteFunc(newest, func(volume lineage, id cluster.BackupID) bool { return archived[c[id][volume].snapshot] })
 }
 
 // nextFull returns why a copy is kept for the sake of the next one; "" if another backup has a newer copy of each of

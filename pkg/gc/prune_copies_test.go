@@ -41,6 +41,14 @@ func (p *place) copiedOver(t *testing.T, id cluster.BackupID, of *manifest.CopyO
 	require.NoError(t, p.catalog.Seal(t.Context(), id, created, 0))
 }
 
+func (p *place) archive(ids ...cluster.SnapshotID) {
+	for _, id := range ids {
+		s := p.ec2.snapshots[id]
+		s.Archived = true
+		p.ec2.snapshots[id] = s
+	}
+}
+
 // EC2 makes an incremental copy while the copy of the volume that it began last exists, of whichever day that is.
 func TestPrune_NewestCopyOfAVolume_StaysUnlessAllowed(t *testing.T) {
 	t.Parallel()
@@ -72,6 +80,16 @@ func TestPrune_NewestCopyOfAVolume_StaysUnlessAllowed(t *testing.T) {
 			p.copied(t, "new", 3, 1, a, b)
 			delete(p.ec2.snapshots, "snap-two-vol-a")
 		}, map[cluster.BackupID]Action{"one": ActionKeep, "two": ActionKeep, "new": ActionKeep}, "the newest copy of 2 of its 2 volumes: the next copy would be full"},
+		"the newest copies are in the archive tier": {func(t *testing.T, p *place) {
+			p.copied(t, "one", 1, 2, a, b)
+			p.copied(t, "two", 2, 1, a, b)
+			p.archive("snap-one-vol-a", "snap-one-vol-b")
+		}, map[cluster.BackupID]Action{"one": ActionDelete, "two": ActionKeep}, ""},
+		"one of them is": {func(t *testing.T, p *place) {
+			p.copied(t, "one", 1, 2, a, b)
+			p.copied(t, "two", 2, 1, a, b)
+			p.archive("snap-one-vol-a")
+		}, map[cluster.BackupID]Action{"one": ActionKeep, "two": ActionKeep}, "the newest copy of 1 of its 2 volumes: the next copy would be full"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
