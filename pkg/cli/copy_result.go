@@ -103,6 +103,8 @@ type copyPlanDoc struct {
 	// FullBytes is what is moved in full; ChangedBytes is the data of snapshots of which only what has changed is.
 	FullBytes    int64 `json:"fullBytes"`
 	ChangedBytes int64 `json:"changedBytes"`
+	// Others is how many copies tisnap's other runs have under way into the region, of the 20 that EC2 makes at a time.
+	Others int `json:"others,omitempty"`
 	// Seconds is the shortest time that the throughput of copies with a duration allows; EC2 promises none without.
 	Seconds float64 `json:"seconds"`
 	// EachSeconds is the duration that is asked for each copy; absent without --within.
@@ -128,7 +130,8 @@ func copyPlan(
 	doc := &copyPlanDoc{
 		header: newHeader("CopyPlan"), Backup: opts.Backup, Cluster: opts.Cluster, Storage: deps.To.URL(),
 		FromRegion: p.FromRegion, ToRegion: p.ToRegion, Account: p.Account, Share: p.Share, Items: []plannedCopyItem{},
-		FullBytes: p.FullBytes, ChangedBytes: p.ChangedBytes, Seconds: p.Least.Seconds(), EachSeconds: p.Each.Seconds(),
+		FullBytes: p.FullBytes, ChangedBytes: p.ChangedBytes, Others: p.Others,
+		Seconds: p.Least.Seconds(), EachSeconds: p.Each.Seconds(),
 	}
 	all := float64(p.FullBytes+p.ChangedBytes) / (1 << 30)
 	usd := func(price *float64) *float64 {
@@ -168,6 +171,10 @@ func (d *copyPlanDoc) table(w io.Writer, v view) error {
 	share := ""
 	if d.Share {
 		share = "; the snapshots are shared with it meanwhile"
+	}
+	if d.Others > 0 {
+		share += fmt.Sprintf("\nother runs have %d of EC2's %d slots for copies there", d.Others,
+			copyplan.Slots)
 	}
 	_, err := fmt.Fprintf(w,
 		"\nwould copy backup %s of %s from %s to %s of account %s%s\n"+

@@ -15,17 +15,24 @@ import (
 
 // before finds the earlier copies of the backup's volumes in the target that came the same way: by their tags those
 // that exist, and by the storage's journals those that were deleted, which EC2 does not show.
-func (r *run) before(ctx context.Context) (map[cluster.VolumeID]copyplan.Before, error) {
+// others is how many copies of other runs are under way.
+func (r *run) before(ctx context.Context) (out map[cluster.VolumeID]copyplan.Before, others int, err error) {
 	found, err := r.Target.AllSnapshots(ctx)
 	if err != nil {
-		return nil, failure.Annotate(err, "find earlier copies", r.Target.Region())
+		return nil, 0, failure.Annotate(err, "find earlier copies", r.Target.Region())
 	}
 	earlier, err := r.earlierRuns(ctx)
 	if err != nil {
-		return nil, failure.Annotate(err, "find earlier copies", r.To.URL())
+		return nil, 0, failure.Annotate(err, "find earlier copies", r.To.URL())
 	}
 	over := r.copyOf().Over()
-	out := map[cluster.VolumeID]copyplan.Before{}
+	out = map[cluster.VolumeID]copyplan.Before{}
+	for _, s := range found {
+		if s.Tags[ebs.TagCopiedFrom] != "" && s.State == ebs.SnapshotPending &&
+			s.Tags[ebs.TagRun] != string(r.opts.Run) {
+			others++
+		}
+	}
 	for _, m := range r.found.manifest.Snapshots {
 		var b copyplan.Before
 		var newest time.Time
@@ -53,7 +60,7 @@ func (r *run) before(ctx context.Context) (map[cluster.VolumeID]copyplan.Before,
 			out[m.Volume] = b
 		}
 	}
-	return out, nil
+	return out, others, nil
 }
 
 // madeBefore are the copies that EC2 accepted for a run.

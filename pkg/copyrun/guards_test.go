@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/copyrun"
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/gc"
 	"github.com/tisnap/tisnap/pkg/journal"
@@ -20,6 +21,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest/manifesttest"
 	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/runner"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/storage"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
@@ -304,4 +306,22 @@ func TestRun_SharedBefore_StaysShared(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, s.ID == before, len(with) == 1, "%s", s.ID)
 	}
+}
+
+// What tisnap's other runs copy takes of EC2's slots: the plan names it, and the copy waits for a slot.
+func TestRun_OtherRunsCopy_NamedInThePlan(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 2, func(c *ebstest.Config) { c.Rules.Copies.InProgress = 1 })
+	backup := l.backup(t)
+	l.shareAll(t, l.from.client.ShareSnapshot)
+	require.NoError(t, l.to.faults.Add(fault.Rule{Point: "ec2.CopySnapshot.late", Position: fault.Slow, Delay: 10 * time.Minute}))
+	_, err := l.to.client.CopySnapshot(t.Context(), ebs.CopyRequest{
+		Snapshot: l.from.server.Snapshots()[0].ID, Region: homeAt, Tags: ebs.Tags{ebs.TagRun: "other"},
+	})
+	require.NoError(t, err)
+	result := l.run(t, backup, "run-1")
+	require.Equal(t, 1, result.Plan.Others)
+	require.Contains(t, result.Plan.Text(), "other runs have 1 of EC2's 20 slots for copies")
+	l.requireWhole(t, backup)
+	require.Zero(t, l.run(t, l.backup(t), "run-2").Plan.Others)
 }

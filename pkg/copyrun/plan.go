@@ -16,6 +16,8 @@ type Plan struct {
 	FromRegion, ToRegion string
 	Account              string // the target's
 	Share                bool   // the source's snapshots are shared with it meanwhile
+	// Others is how many copies tisnap's other runs have under way into the region: of EC2's slots these are taken.
+	Others int
 	// Least is the shortest time that the throughput between the regions allows.
 	Least time.Duration
 	// Each is the duration that is asked for each copy, so that all are done in the time that the user chose; 0
@@ -45,6 +47,9 @@ func (p *Plan) Text() string {
 			}
 		}
 	}
+	if p.Others > 0 {
+		text += fmt.Sprintf("; other runs have %d of EC2's %d slots for copies", p.Others, copyplan.Slots)
+	}
 	if n := len(p.Copies) - full; n > 0 {
 		text += fmt.Sprintf("; %d incrementally, of %.1f GiB only what has changed", n, gib(p.ChangedBytes))
 	}
@@ -65,7 +70,7 @@ func Estimate(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
 
 // plan orders and sizes the copies. A duration in which EC2 cannot complete them is refused.
 func (r *run) plan(ctx context.Context, s *phase.Scope) error {
-	before, err := r.before(ctx)
+	before, others, err := r.before(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,7 +84,7 @@ func (r *run) plan(ctx context.Context, s *phase.Scope) error {
 	p := copyplan.Make(all, before)
 	r.result.Plan = Plan{
 		Plan: p, FromRegion: r.Source.Region(), ToRegion: r.Target.Region(),
-		Account: r.found.account, Share: r.found.sharing,
+		Account: r.found.account, Share: r.found.sharing, Others: others,
 	}
 	pair := int64(copyplan.RateOfPair)
 	switch quotas, err := r.Target.Quotas(ctx); {
