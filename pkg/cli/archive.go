@@ -16,7 +16,8 @@ passphrase. Whoever loses all of its keys has lost its archives.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	repo.add(cmd.PersistentFlags())
-	cmd.AddCommand(a.archiveInitCommand(&repo), a.archiveCreateCommand(&repo), a.archiveListCommand(&repo),
+	cmd.AddCommand(a.archiveInitCommand(&repo), a.archiveCreateCommand(&repo), a.archiveJoinCommand(&repo),
+		a.archiveListCommand(&repo),
 		a.archiveDescribeCommand(&repo), a.archiveCatCommand(&repo), a.archiveVerifyCommand(&repo),
 		a.archiveRestoreCommand(&repo), a.archiveForgetCommand(&repo), a.archivePruneCommand(&repo),
 		a.archiveRepairCommand(&repo), a.archiveKeyCommand(&repo), a.archiveBenchCommand())

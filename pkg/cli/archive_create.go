@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tisnap/tisnap/pkg/archive/codec"
 	"github.com/tisnap/tisnap/pkg/archive/create"
@@ -31,6 +32,8 @@ type archiveCreateFlags struct {
 	verifyKey string
 	lockWait  lockWait
 	dryRun    bool
+	shared    bool
+	lead      bool
 }
 
 func (a *app) archiveCreateCommand(repo *repoFlags) *cobra.Command {
@@ -49,7 +52,10 @@ are read, and the report gives the reason.
 
 An archive is listed once all of it is stored, and only then does the command exit with 0. The
 same command resumes a run that failed or died, and does not read again what is stored. The
-backup cannot be deleted meanwhile.`,
+backup cannot be deleted meanwhile.
+
+With --shared, the volumes are archived in units of 32 GiB by this command and all those that join
+it, on other machines or pods: tisnap archive join. They need no storage but the repository.`,
 		Example: `  tisnap archive create latest --storage s3://backups/prod --repo s3://archive/prod --repo-identity ops.key
 
   # how much would be read, how long that takes at least, and what the requests cost
@@ -98,8 +104,10 @@ func (f *archiveCreateFlags) add(a *app, cmd *cobra.Command, repo *repoFlags) {
 	}
 	choose(cmd, fl, &f.skipFree, "skip-free", skips,
 		"what to do about blocks that a volume's ext4 does not use: auto does not read them, audit counts them")
-	fl.StringVar(&f.limit, "limit-rate", "",
-		"how much to read per second, such as 100MiB (default: AWS's default quota of 1,000 blocks, 500MiB)")
+	addLimitRate(fl, &f.limit)
+	fl.BoolVar(&f.shared, "shared", false,
+		"let other commands join, which read a part of the blocks: tisnap archive join ARCHIVE")
+	fl.BoolVar(&f.lead, "lead", false, "with --shared: read no block in this process, and wait for those that join")
 	fl.StringVar(&f.prices, "prices", "", "TOML file with prices (default: built-in us-east-1 prices)")
 	verifyKeyFlag(cmd, &f.verifyKey)
 	f.lockWait.add(cmd)
@@ -112,26 +120,35 @@ func (f *archiveCreateFlags) add(a *app, cmd *cobra.Command, repo *repoFlags) {
 }
 
 func (f *archiveCreateFlags) validate() error {
-	if _, err := f.limits(); err != nil {
+	if _, err := readLimits(f.limit); err != nil {
 		return err
 	}
+	if f.lead && !f.shared {
+		return errors.New("--lead is for --shared")
+	}
 	return f.lockWait.validate()
+}
+
+// addLimitRate adds --limit-rate, which readLimits reads.
+func addLimitRate(fl *pflag.FlagSet, limit *string) {
+	fl.StringVar(limit, "limit-rate", "",
+		"how much to read per second, such as 100MiB (default: AWS's default quota of 1,000 blocks, 500MiB)")
 }
 
 // defaultReads is AWS's default quota of GetSnapshotBlock, in blocks per second, of an account and of a snapshot.
 const defaultReads = 1000
 
-// limits are the rates of the calls to the EBS direct APIs.
-func (f *archiveCreateFlags) limits() (l ebsdirect.Limits, err error) {
-	if f.limit == "" {
+// readLimits returns the rates of the calls to the EBS direct APIs.
+func readLimits(limit string) (l ebsdirect.Limits, err error) {
+	if limit == "" {
 		return l, nil
 	}
-	bytes, err := positiveSize("limit-rate", f.limit)
+	bytes, err := positiveSize("limit-rate", limit)
 	if err != nil {
 		return l, err
 	}
 	if l.Reads = float64(bytes) / volume.BlockSize; l.Reads < 1 {
-		return l, fmt.Errorf("--limit-rate %s: want at least one block of 512KiB", f.limit)
+		return l, fmt.Errorf("--limit-rate %s: want at least one block of 512KiB", limit)
 	}
 	return l, nil
 }
@@ -150,7 +167,7 @@ func (a *app) archiveCreate(cmd *cobra.Command, f archiveCreateFlags, repo *repo
 		return work{
 			id: opts.Run, store: deps.Store, lockWait: opts.LockWait, request: opts.About(deps.Repository),
 			plan: func(ctx context.Context) (document, error) {
-				limits, err := f.limits()
+				limits, err := readLimits(f.limit)
 				if err != nil {
 					return nil, err
 				}
@@ -180,7 +197,7 @@ func (a *app) archiveDeps(
 	}
 	opts = create.Options{
 		Tool: a.version.Version, Backup: id, Chosen: f.chosen, Base: f.base, Level: f.level, SkipFree: f.skipFree,
-		LockWait: f.lockWait.limit(),
+		LockWait: f.lockWait.limit(), Shared: f.shared, Lead: f.lead,
 	}
 	if opts.VerifyKey, err = readVerifyKey(f.verifyKey); err != nil {
 		return deps, opts, err
@@ -196,7 +213,7 @@ func (a *app) archiveDeps(
 	}
 	c.later(done)
 	deps.Repository = r
-	limits, err := f.limits()
+	limits, err := readLimits(f.limit)
 	if err != nil {
 		return deps, opts, err
 	}

@@ -3,6 +3,12 @@ package mutants
 // unitGuards are those by which processes share the making of an archive.
 func unitGuards() []Mutant {
 	return []Mutant{
+		in("pkg/archive/create/prepare.go", "an archive is shared in a storage where each claims every unit", "a unit has one result",
+			"	if r.opts.Shared && !r.Repository.Settings().Storage.ManyWriters() {", "	if false {",
+			"TestShared_StorageIgnoresConditions_Refused"),
+		in("pkg/archive/create/join.go", "a process reads another region, where no snapshot is", "errors have a hint",
+			"	if d.Region != deps.Region {", "	if false {",
+			"TestJoin_OtherRegion_Refused"),
 		in("pkg/archive/units/units.go", "what an archive in the making has done is deleted", "who makes an archive finds its own work",
 			"		if !working[archive] {", "		if true {",
 			"TestTidy_ArchiveInTheMaking_IsKept"),

@@ -26,7 +26,8 @@ const reclaimAfter = 15 * time.Minute
 // JoinDeps are the dependencies of a process that joins the making of an archive.
 type JoinDeps struct {
 	Repository *repository.Repository
-	Blocks     Blocks // of the backup's region
+	Blocks     Blocks
+	Region     string // of Blocks
 	// Progress, if set, is called with more blocks that were dealt with, concurrently.
 	Progress func(more volume.Stats)
 }
@@ -68,6 +69,10 @@ func Join(ctx context.Context, deps JoinDeps, opts JoinOptions) (*Joined, error)
 				WithHint("give the archive that `tisnap archive create --shared` names")
 		}
 		return &j.done, err
+	}
+	if d.Region != deps.Region {
+		return &j.done, failure.New(failure.Usage, "join archive", opts.Archive, "its snapshots are in %s", d.Region).
+			WithHint("pass --region %s", d.Region)
 	}
 	j.division, j.works, j.all = d, d.works(), d.units()
 	if opts.Workers > 0 {

@@ -22,6 +22,11 @@ func (r *run) preflight(ctx context.Context, _ *phase.Scope) error {
 	if err := r.load(ctx); err != nil {
 		return err
 	}
+	if r.opts.Shared && !r.Repository.Settings().Storage.ManyWriters() {
+		return failure.New(failure.Usage, "share archive", string(r.opts.Backup),
+			"the repository's storage allows one writer at a time: it ignores conditional writes").
+			WithHint("leave --shared out")
+	}
 	return r.checkSnapshots(ctx)
 }
 

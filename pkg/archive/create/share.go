@@ -24,6 +24,7 @@ const lookEvery = 5 * time.Second
 
 // division is what a process needs to know that joins the making of an archive.
 type division struct {
+	Region   string          `json:"region"` // of the snapshots
 	Level    codec.Level     `json:"level"`
 	SkipFree SkipFree        `json:"skipFree"`
 	Volumes  []dividedVolume `json:"volumes"` // in the order of the manifest
@@ -52,7 +53,7 @@ type result struct {
 
 // divide is the division of the works.
 func (r *run) divide() division {
-	d := division{Level: r.opts.Level, SkipFree: r.opts.SkipFree}
+	d := division{Region: r.Region, Level: r.opts.Level, SkipFree: r.opts.SkipFree}
 	for i := range r.works {
 		w := &r.works[i]
 		d.Volumes = append(d.Volumes, dividedVolume{
@@ -97,6 +98,7 @@ func (r *run) share(ctx context.Context, s *phase.Scope) error {
 	if err := shared.Publish(ctx, &d); err != nil {
 		return err
 	}
+	s.Note("to join: tisnap archive join %s", r.choice.Archive)
 	all := d.units()
 	s.Expect(int64(len(all)), "units")
 	kept, stop := r.using.keepLease(ctx, cmp.Or(r.opts.renewEvery, lease.RenewEvery))
@@ -104,7 +106,7 @@ func (r *run) share(ctx context.Context, s *phase.Scope) error {
 	group, joined := errgroup.WithContext(kept)
 	if !r.opts.Lead {
 		group.Go(func() error {
-			_, err := Join(joined, JoinDeps{Repository: r.Repository, Blocks: r.Blocks}, JoinOptions{
+			_, err := Join(joined, JoinDeps{Repository: r.Repository, Blocks: r.Blocks, Region: r.Region}, JoinOptions{
 				Archive: r.choice.Archive, Name: string(r.opts.Run), Packers: r.opts.Packers,
 				lookEvery: r.opts.lookEvery,
 			})

@@ -6,15 +6,18 @@ import (
 	"testing"
 	"time"
 
+	"filippo.io/age"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tisnap/tisnap/pkg/archive/create"
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/prune"
+	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 )
 
 // segmentGiB is a unit.
@@ -49,7 +52,7 @@ func (l *lab) join(ctx context.Context, t *testing.T, b create.Blocks, o create.
 			continue
 		}
 		o.Archive = leases[0].Archive
-		done, err := create.Join(ctx, create.JoinDeps{Repository: l.repo, Blocks: b}, o)
+		done, err := create.Join(ctx, create.JoinDeps{Repository: l.repo, Blocks: b, Region: region}, o)
 		if !failure.Is(err, failure.NotFound) {
 			return done, err
 		}
@@ -179,11 +182,36 @@ func TestShared_LeaseIsBroken_JoinedEndsAndNothingIsCommitted(t *testing.T) {
 	_, err = prune.Run(t.Context(), l.repo, prune.Options{MaxUnused: 1})
 	require.NoError(t, err)
 	require.Zero(t, l.units(t))
-	_, err = create.Join(t.Context(), create.JoinDeps{Repository: l.repo, Blocks: l.open(t)},
+	_, err = create.Join(t.Context(), create.JoinDeps{Repository: l.repo, Blocks: l.open(t), Region: region},
 		create.JoinOptions{Archive: first.Archive, Name: "a"})
 	require.True(t, failure.Is(err, failure.NotFound), "%v", err)
 	again, err := create.Run(t.Context(), l.deps(l.open(t)), l.shared(backup, false))
 	require.NoError(t, err)
 	require.NotEqual(t, first.Archive, again.Archive)
 	l.requireWhole(t, again.Archive)
+}
+
+func TestShared_StorageIgnoresConditions_Refused(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	backup := l.backup(t)
+	owner, err := age.GenerateX25519Identity()
+	require.NoError(t, err)
+	slot, err := l.repo.Keys().AgeSlot("owner", owner.Recipient().String(), owner.Recipient())
+	require.NoError(t, err)
+	l.repo, err = repository.Init(t.Context(), objstoretest.NewMemory(nil), l.repo.Keys(), []format.Slot{slot},
+		format.Settings{PackSize: perPack * volume.BlockSize})
+	require.NoError(t, err)
+	_, err = create.Run(t.Context(), l.deps(l.open(t)), l.shared(backup, false))
+	require.True(t, failure.Is(err, failure.Usage), "%v", err)
+}
+
+func TestJoin_OtherRegion_Refused(t *testing.T) {
+	t.Parallel()
+	l, backup := newSharedLab(t)
+	first := l.stopped(t, 8, l.shared(backup, false))
+	_, err := create.Join(t.Context(), create.JoinDeps{Repository: l.repo, Blocks: l.open(t), Region: "eu-west-1"},
+		create.JoinOptions{Archive: first.Archive, Name: "a"})
+	require.True(t, failure.Is(err, failure.Usage), "%v", err)
+	require.Equal(t, "pass --region "+region, failure.HintOf(err))
 }

@@ -39,6 +39,7 @@ func changesNothing() map[string]string {
 		"archive restore": "each file that it writes gets its name as the last thing, and the same command finishes its snapshots",
 		"archive key":     parent, "archive key list": reads, "archive key add": oneObject, "archive key remove": oneObject, "archive key rotate": oneObject,
 		"archive forget": "each tombstone is one object, and the same command writes the rest",
+		"archive join":   "who resumes or shares the run does again what has no result",
 		"archive prune":  "the next one continues with what it condemned, and deletes only that",
 		"archive repair": "archives are replaced one by one as the last thing, and the same command repairs the rest",
 		"archive cat":    "it reads, and a file that it writes gets its name as the last thing",
