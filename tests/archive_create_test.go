@@ -71,6 +71,13 @@ func TestArchiveCreate_TwoBackups_GivesBothBackWithoutTheirSnapshots(t *testing.
 		}
 	}
 	require.Equal(t, made[0].Archive, made[1].Report.Archived.Base)
+	var compared struct {
+		Compared int64
+		Gone     []string
+	}
+	do(&compared, "archive", "verify", "--level", "objects", "--against-snapshots")
+	require.NotZero(t, compared.Compared)
+	require.Empty(t, compared.Gone)
 	for i := range made {
 		do(&struct{}{}, "delete", fmt.Sprintf("backup-%d", i), "--yes", "--last", "--delete-rate", "100")
 	}

@@ -194,17 +194,17 @@ func (o *outside) of(ctx context.Context, a *format.Archive, store uint64, v for
 		return out
 	}
 	id := cluster.SnapshotID(v.Source)
-	direct, err := o.ebsOf(ctx, a)
-	var source *snapshot.Source
-	if err == nil {
-		source, err = snapshot.Open(ctx, direct, id, "")
-	}
+	source, err := o.snapshot(ctx, a, v)
 	if err != nil {
 		o.app.warn(fmt.Errorf("snapshot %s of archived backup %s is not used: %w", id, a.Backup, err))
 		return out
 	}
 	return append(out, repair.Origin{
 		Name: "snapshot " + v.Source, Source: source, Free: func(ctx context.Context) (func(int64) bool, error) {
+			direct, err := o.ebsOf(ctx, a)
+			if err != nil {
+				return nil, err
+			}
 			free, err := snapshot.Free(ctx, direct, id)
 			if err != nil {
 				return nil, err
@@ -212,6 +212,18 @@ func (o *outside) of(ctx context.Context, a *format.Archive, store uint64, v for
 			return free.Free, nil
 		},
 	})
+}
+
+// snapshot opens the snapshot that a volume was archived from.
+func (o *outside) snapshot(ctx context.Context, a *format.Archive, v format.Volume) (volume.Source, error) {
+	if !strings.HasPrefix(v.Source, "snap-") {
+		return nil, failure.New(failure.NotFound, "open snapshot", v.Source, "it is none")
+	}
+	direct, err := o.ebsOf(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return snapshot.Open(ctx, direct, cluster.SnapshotID(v.Source), "")
 }
 
 // ebsOf reads snapshots in the region of an archived backup.

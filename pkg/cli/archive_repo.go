@@ -143,7 +143,7 @@ func (a *app) holdArchive(
 
 // archiveMemory is what an archive command may take, besides the program itself. Its buffers, of 150 MiB, stay until it
 // ends: without a limit as much garbage would gather beside them.
-const archiveMemory = 208 << 20
+const archiveMemory = 196 << 20
 
 func (a *app) limitMemory() {
 	if a.streams.LimitMemory != nil {

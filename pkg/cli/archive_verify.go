@@ -14,6 +14,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/archive/verify"
+	"github.com/tisnap/tisnap/pkg/ebsdirect"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
@@ -38,6 +39,9 @@ Each level includes those before it. All of them read archives and maps, in whic
 is found. With objects, packs exist and are long enough; with headers, their trailers agree with
 the maps; with data, their blocks are read: all, or a random --sample.
 
+With --against-snapshots the same share of the blocks of the archived snapshots, as far as these still
+exist, is read by the EBS direct APIs, too, and their checksums are compared with those in the archives.
+
 What is damaged is named, with the archives, volumes and blocks that it hits, and the exit code
 is 10. A storage that cannot be read is an error of its own. Nothing is changed.`,
 		Example: `  tisnap archive verify --level objects --repo s3://archive/prod --repo-identity ops.key
@@ -49,17 +53,20 @@ is 10. A storage that cannot be read is an error of its own. Nothing is changed.
 				return usage(cmd, err)
 			}
 			a.limitMemory()
-			return a.archiveVerify(cmd.Context(), repo, args, f.level, share)
+			return a.archiveVerify(cmd.Context(), repo, args, f, share)
 		},
 	}
 	f.add(cmd)
+	cmd.Flags().BoolVar(&f.against, "against-snapshots", false,
+		"compare with the archived snapshots, too: AWS charges each block that is read of them")
 	return cmd
 }
 
 // verifyFlags are how damage is looked for.
 type verifyFlags struct {
-	level  verify.Level
-	sample string
+	level   verify.Level
+	sample  string
+	against bool // of verify: the snapshots are read, too
 }
 
 func (f *verifyFlags) add(cmd *cobra.Command) {
@@ -71,7 +78,7 @@ func (f *verifyFlags) add(cmd *cobra.Command) {
 
 // share is the share of the blocks to read.
 func (f *verifyFlags) share(cmd *cobra.Command) (float64, error) {
-	if f.level != verify.Data && typed(cmd, "sample") {
+	if f.level != verify.Data && !f.against && typed(cmd, "sample") {
 		return 0, errors.New("--sample is of --level data, which alone reads blocks")
 	}
 	return parseSample(f.sample)
@@ -97,8 +104,9 @@ func parseShare(text string) (float64, bool) {
 }
 
 func (a *app) archiveVerify(
-	ctx context.Context, repo *repoFlags, refs []string, level verify.Level, share float64,
+	ctx context.Context, repo *repoFlags, refs []string, f verifyFlags, share float64,
 ) (err error) {
+	level := f.level
 	r, done, err := a.openRepository(ctx, repo)
 	if err != nil {
 		return err
@@ -118,12 +126,20 @@ func (a *app) archiveVerify(
 		return err
 	}
 	defer s.end()
+	opts := verify.Options{Archives: ids, Level: level, Sample: share, Reads: archiveReads}
+	if f.against {
+		c, err := a.connections(s.log)
+		if err != nil {
+			return err
+		}
+		defer c.close()
+		from := &outside{app: a, connections: c, direct: map[string]ebsdirect.Source{}}
+		opts.Against = from.snapshot
+	}
 	emit := s.emitVerify(string(level))
 	emit(phase.StepStarted, 0, 0)
-	result, err := verify.Run(ctx, r, verify.Options{
-		Archives: ids, Level: level, Sample: share, Reads: archiveReads,
-		Progress: func(done, total int64) { emit(phase.Progress, done, total) },
-	})
+	opts.Progress = func(done, total int64) { emit(phase.Progress, done, total) }
+	result, err := verify.Run(ctx, r, opts)
 	if err != nil {
 		return failure.Annotate(err, "verify archives", "")
 	}
@@ -132,13 +148,13 @@ func (a *app) archiveVerify(
 	doc := &archiveVerifyDoc{
 		header: newHeader("ArchiveVerification"), Repository: r.ID().String(), Level: level, Result: result,
 	}
-	if level == verify.Data {
+	if level == verify.Data || f.against {
 		doc.Sample = share
 	}
 	if err := a.print(doc); err != nil {
 		return err
 	}
-	return doc.damaged()
+	return doc.damaged(f.against)
 }
 
 // emitVerify shows how far a verification is.
@@ -173,8 +189,8 @@ func archiveIDs(ctx context.Context, r *repository.Repository, refs []string) ([
 	return ids, nil
 }
 
-// damaged names the damaged objects; nil if there are none.
-func (d *archiveVerifyDoc) damaged() error {
+// damaged names the damaged objects; nil if there are none. against: some snapshot had to be compared.
+func (d *archiveVerifyDoc) damaged(against bool) error {
 	var objects []string
 	seen := map[string]bool{}
 	for _, f := range d.Findings {
@@ -183,7 +199,12 @@ func (d *archiveVerifyDoc) damaged() error {
 			objects = append(objects, f.Object)
 		}
 	}
-	if len(objects) == 0 {
+	switch {
+	case len(objects) == 0 && against && d.Compared == 0 && len(d.Gone) > 0:
+		return failure.New(failure.NotFound, "compare archives", "", "none of the snapshots exists: %s",
+			failure.List(d.Gone)).
+			WithHint("use the account that they were made in, or leave --against-snapshots out")
+	case len(objects) == 0:
 		return nil
 	}
 	return failure.New(failure.Corrupt, "verify archives", "", "%d objects are damaged: %s", len(objects),
@@ -207,8 +228,13 @@ func (d *archiveVerifyDoc) table(w io.Writer, _ view) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d archives, %s map segments, %s blocks read: %d findings\n", d.Archives,
-		humanize.Comma(d.Segments), humanize.Comma(d.Blocks), len(d.Findings))
+	compared := ""
+	if d.Compared > 0 || len(d.Gone) > 0 {
+		compared = fmt.Sprintf(", %s compared with snapshots, of which %d are gone", humanize.Comma(d.Compared),
+			len(d.Gone))
+	}
+	_, err := fmt.Fprintf(w, "%d archives, %s map segments, %s blocks read%s: %d findings\n", d.Archives,
+		humanize.Comma(d.Segments), humanize.Comma(d.Blocks), compared, len(d.Findings))
 	return err
 }
 

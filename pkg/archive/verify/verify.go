@@ -30,6 +30,9 @@ type Options struct {
 	Level    Level
 	Sample   float64 // the share of the blocks that Data reads, at random: 1 is all
 	Reads    int     // ranges of packs at the same time, each in up to 10 MiB of memory
+	// Against opens what a volume was archived from, to compare the Sample of its blocks with the map; NotFound is one
+	// that is gone. nil compares none.
+	Against func(ctx context.Context, a *format.Archive, of format.Volume) (volume.Source, error)
 	// Progress is called after each segment of a map, with how many are done; nil is none.
 	Progress func(done, total int64)
 }
@@ -60,9 +63,12 @@ func (r Range) String() string {
 
 // Result is what was read and found.
 type Result struct {
-	Archives int       `json:"archives"`
-	Segments int64     `json:"segments"` // of maps; one that archives share counts for each
-	Blocks   int64     `json:"blocks"`   // that were read
+	Archives int   `json:"archives"`
+	Segments int64 `json:"segments"` // of maps; one that archives share counts for each
+	Blocks   int64 `json:"blocks"`   // that were read
+	// Compared are the blocks that were read of what was archived, and Gone what could not be: it is not there.
+	Compared int64     `json:"compared,omitempty"`
+	Gone     []string  `json:"gone,omitempty"`
 	Findings []Finding `json:"findings"`
 }
 
@@ -95,7 +101,7 @@ func Run(ctx context.Context, r *repository.Repository, o Options) (*Result, err
 		}
 		for _, s := range a.Stores {
 			for _, of := range s.Volumes {
-				if err := v.volume(ctx, o.Archives[i], s.ID, of); err != nil {
+				if err := v.volume(ctx, o.Archives[i], a, s.ID, of); err != nil {
 					return nil, err
 				}
 			}
@@ -145,7 +151,13 @@ func (v *verifier) note(f Finding) {
 }
 
 // volume verifies one volume's map, and the blocks of each of its segments.
-func (v *verifier) volume(ctx context.Context, archive string, store uint64, of format.Volume) error {
+func (v *verifier) volume(
+	ctx context.Context, archive string, a *format.Archive, store uint64, of format.Volume,
+) error {
+	source, err := v.openAgainst(ctx, a, of)
+	if err != nil {
+		return err
+	}
 	found := &findings{
 		of: Finding{Archive: archive, Store: store, Role: of.Role}, object: map[string]*Finding{},
 	}
@@ -169,6 +181,15 @@ func (v *verifier) volume(ctx context.Context, archive string, store uint64, of 
 				found.add(b.pack.Path(), b.err, &Range{b.index, b.index})
 			}
 			v.clean[of.Segments[k]] = len(bad) == 0
+		}
+		if source != nil && err == nil {
+			differ, err := v.against(ctx, source, part)
+			if err != nil {
+				return failure.Annotate(err, "compare archive", of.Source)
+			}
+			for _, index := range differ {
+				found.add(of.Source, errDiffers, &Range{index, index})
+			}
 		}
 		k++
 		v.result.Segments++
