@@ -84,6 +84,12 @@ func Forget(ctx context.Context, r *repository.Repository, id string) error {
 	}
 	for try := 1; ; try++ {
 		object, version, err := r.Objects().Get(ctx, path)
+		if replace.Gone(err) {
+			if _, _, readErr := r.ArchiveVersion(ctx, id); readErr == nil { // others have deleted it
+				_, err = r.Objects().Create(ctx, path, []byte(format.Tombstone))
+				return failure.Annotate(err, "forget archive", id)
+			}
+		}
 		if err != nil {
 			return failure.Annotate(err, "forget archive", id)
 		}

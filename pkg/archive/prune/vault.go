@@ -145,8 +145,12 @@ func (p *pruner) extend(ctx context.Context) error {
 			})
 			return parallel.Each(ctx, retains, objects, each)
 		})
+	var replaceable []repository.Stored
 	if err == nil {
-		err = parallel.Each(ctx, retains, p.replaceable(), each)
+		replaceable, err = p.replaceable(ctx)
+	}
+	if err == nil {
+		err = parallel.Each(ctx, retains, replaceable, each)
 	}
 	p.report.Extended = extended.Load()
 	if err != nil || p.opts.DryRun {
@@ -155,13 +159,16 @@ func (p *pruner) extend(ctx context.Context) error {
 	return p.repository.SetRetained(ctx, since.Add(keep.Period()))
 }
 
-// replaceable are the objects of which the newest version counts.
-func (p *pruner) replaceable() []repository.Stored {
+// replaceable are repo.json and the archives, of which the newest version counts.
+func (p *pruner) replaceable(ctx context.Context) ([]repository.Stored, error) {
 	out := []repository.Stored{{Object: objstore.Object{Key: format.RepositoryPath}}}
+	last, err := repository.LastVersions(ctx, p.vault.Bucket, format.ArchivePrefix)
 	for _, id := range slices.Sorted(maps.Keys(p.archives)) {
-		out = append(out, repository.Stored{Object: objstore.Object{Key: format.ArchivePrefix + id}})
+		if v, is := last[format.ArchivePrefix+id]; is {
+			out = append(out, repository.Stored{Object: objstore.Object{Key: v.Key}, ID: v.ID})
+		}
 	}
-	return out
+	return out, err
 }
 
 // began is when the oldest run under way began to write, or now.

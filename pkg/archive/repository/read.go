@@ -91,6 +91,10 @@ func (r *Repository) readSpan(ctx context.Context, s format.Segment, at span, us
 	}
 	defer r.readers.Put(reader)
 	err = r.store.GetRange(ctx, at.pack.Name.Path(), at.from, reader.sealed)
+	behind := false
+	if damagedOrGone(err) {
+		behind, err = r.readBehind(ctx, at, reader, err)
+	}
 	switch {
 	case failure.Is(err, failure.NotFound) && failure.HintOf(err) == "": // with one, it is about the storage
 		err = failure.New(failure.Corrupt, "read pack", at.pack.Name.String(), "it is missing")
@@ -107,11 +111,29 @@ func (r *Repository) readSpan(ctx context.Context, s format.Segment, at span, us
 			continue
 		}
 		packed, block, lost := reader.open(pack, s[i].Block, at.from)
+		if lost != nil && !behind {
+			if behind, _ = r.readBehind(ctx, at, reader, lost); behind {
+				packed, block, lost = reader.open(pack, s[i].Block, at.from)
+			}
+		}
 		if err := use(ctx, i, packed, block, lost); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// readBehind reads a span again, from the version of its pack that the repository wrote, if that is another one.
+// Otherwise the reason stays the error.
+func (r *Repository) readBehind(ctx context.Context, at span, into *reader, why error) (is bool, err error) {
+	bucket, id := r.behind(ctx, at.pack.Name.Path())
+	if id == "" {
+		return false, why
+	}
+	if err := bucket.GetRange(ctx, at.pack.Name.Path(), id, at.from, into.sealed); err != nil {
+		return false, why
+	}
+	return true, nil
 }
 
 // readOneByOne reads each block of a span by a request of its own.

@@ -104,10 +104,27 @@ func (r *Repository) PutSegment(ctx context.Context, s format.Segment) (format.S
 // Segment reads a map segment.
 func (r *Repository) Segment(ctx context.Context, name format.SegmentName) (format.Segment, error) {
 	object, _, err := r.store.Get(ctx, name.Path())
+	s, err := r.openSegment(name, object, err)
+	if !damagedOrGone(err) {
+		return s, err
+	}
+	if bucket, id := r.behind(ctx, name.Path()); id != "" {
+		object, _, err = bucket.Get(ctx, name.Path(), id)
+		s, err = r.openSegment(name, object, err)
+	}
+	return s, err
+}
+
+func (r *Repository) openSegment(name format.SegmentName, object []byte, err error) (format.Segment, error) {
 	if err != nil {
 		return nil, failure.Annotate(err, "read segment", name.String())
 	}
 	return format.OpenSegment(r.keys, name, object)
+}
+
+// damagedOrGone reports whether an error is of the object, and not of the way to it.
+func damagedOrGone(err error) bool {
+	return failure.Is(err, failure.Corrupt) || failure.Is(err, failure.NotFound) && failure.HintOf(err) == ""
 }
 
 // Commit writes an archive, which makes it one: all that it refers to is written. An id that is taken is a Conflict.

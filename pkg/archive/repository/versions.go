@@ -12,7 +12,7 @@ import (
 
 // Versions lists the current versions of the Archives' objects.
 func (r *Repository) Versions(ctx context.Context) (map[string]objstore.Version, error) {
-	objects, err := r.store.List(ctx, format.ArchivePrefix)
+	objects, err := r.archives(ctx)
 	if err != nil {
 		return nil, failure.Annotate(err, "list archives", r.store.URL())
 	}
@@ -27,6 +27,19 @@ func (r *Repository) Versions(ctx context.Context) (map[string]objstore.Version,
 	return versions, nil
 }
 
+// archives lists the Archives' objects. One that others have deleted in a bucket with Object Lock is there.
+func (r *Repository) archives(ctx context.Context) (objects []objstore.Object, err error) {
+	bucket, is := r.lockable()
+	if !is {
+		return r.store.List(ctx, format.ArchivePrefix)
+	}
+	last, err := LastVersions(ctx, bucket, format.ArchivePrefix)
+	for key, v := range last {
+		objects = append(objects, objstore.Object{Key: key, Size: v.Size, Version: v.Version})
+	}
+	return objects, err
+}
+
 // ArchiveVersion is Archive, with the version of its object.
 func (r *Repository) ArchiveVersion(ctx context.Context, id string) (*format.Archive, objstore.Version, error) {
 	path, err := format.ArchivePath(id)
@@ -34,6 +47,12 @@ func (r *Repository) ArchiveVersion(ctx context.Context, id string) (*format.Arc
 		return nil, "", err
 	}
 	object, version, err := r.store.Get(ctx, path)
+	if bucket, is := r.lockable(); is && failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" {
+		last, listErr := LastVersions(ctx, bucket, path)
+		if v, is := last[path]; is && listErr == nil {
+			object, version, err = bucket.Get(ctx, path, v.ID)
+		}
+	}
 	if err != nil {
 		return nil, "", failure.Annotate(err, "read archive", id)
 	}

@@ -64,6 +64,8 @@ func (c *check) objects() {
 		}
 		end := int64(place.Block.Offset) + int64(place.Block.Length)
 		switch size, exists := c.packs.Of(place.Pack.Name); {
+		case c.hidden[place.Pack.Name.Path()]:
+			c.lose(i, errHidden)
 		case !exists:
 			c.lose(i, failure.New(failure.Corrupt, "find pack", place.Pack.Name.String(), "it is missing"))
 		case size < end:

@@ -77,6 +77,7 @@ type verifier struct {
 	repository *repository.Repository
 	options    Options
 	packs      *repository.PackSizes
+	hidden     map[string]bool             // keys: see Repository.Hidden
 	clean      map[format.SegmentName]bool // whose blocks need not be read again
 	total      int64                       // segments
 	result     Result
@@ -94,10 +95,16 @@ func Run(ctx context.Context, r *repository.Repository, o Options) (*Result, err
 	if v.packs, err = r.Packs(ctx); err != nil {
 		return nil, err
 	}
+	if v.hidden, err = r.Hidden(ctx); err != nil {
+		return nil, err
+	}
 	for i, a := range archives {
 		v.result.Archives++
 		if a == nil {
 			continue
+		}
+		if path, _ := format.ArchivePath(o.Archives[i]); v.hidden[path] { // it was read by it
+			v.note(Finding{Archive: o.Archives[i], Object: path, Problem: errHidden.Error()})
 		}
 		for _, s := range a.Stores {
 			for _, of := range s.Volumes {
@@ -109,6 +116,10 @@ func Run(ctx context.Context, r *repository.Repository, o Options) (*Result, err
 	}
 	return &v.result, nil
 }
+
+// errHidden is of an object that can be read nevertheless.
+var errHidden = failure.New(failure.Corrupt, "find object", "",
+	"someone has deleted or overwritten it; Object Lock has kept it, and it is read")
 
 // archives reads them; nil is one that is damaged.
 func (v *verifier) archives(ctx context.Context) ([]*format.Archive, error) {
@@ -163,6 +174,9 @@ func (v *verifier) volume(
 	}
 	k := 0
 	for part, err := range volume.Parts(ctx, v.repository, of) {
+		if err == nil && v.hidden[of.Segments[k].Path()] {
+			found.add(of.Segments[k].Path(), errHidden, &Range{part.First, part.First + part.Blocks - 1})
+		}
 		switch {
 		case Damaged(err) && part.Blocks == 0:
 			path, _ := format.ArchivePath(archive) // it was read by it
