@@ -19,8 +19,8 @@ func soakCopyCommand() *cobra.Command {
 		Use:   "soak-copy",
 		Short: "Copy backups under lost answers, errors, throttles, deleted sources and kills",
 		Long: `Copy a backup by a push or a pull, into another region, account or storage, under lost answers, errors, throttles, deleted
-sources and kills. The copy is complete, or there is none; the same command ends what failed, also after a gc. In the end all
-is deleted, and no account may have a snapshot. A failure prints its seed and all output.`,
+sources and kills, and of one seed in two the copy once more. A copy is complete, or there is none; the same command ends what
+failed, also after a gc. In the end all is deleted, and no account may have a snapshot. A failure prints its seed and all output.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := s.each(cmd, func(ctx context.Context, seed int64, out, errs io.Writer) error {

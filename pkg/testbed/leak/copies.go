@@ -52,25 +52,33 @@ func (r *CopyResult) String() string {
 const (
 	sourceStorage = "s3://" + testbed.Bucket + "/source"
 	copyStorage   = "s3://" + testbed.Bucket + "/copies"
-	copied        = "nightly" // the backup
-	before        = "earlier" // a backup that was copied before
+	onStorage     = "s3://" + testbed.Bucket + "/onward" // of copies of copies
+	copied        = "nightly"                            // the backup
+	before        = "earlier"                            // a backup that was copied before
 )
 
-// copies is a soak of one copy.
+// copies is a soak of one copy, and of that of the copy.
 type copies struct {
 	state
 	route    route
 	from, to objstore.Store
+	behind   []at // what is deleted after the copy: its source, and the source of that
 	volumes  []cluster.Store
 	images   map[cluster.SnapshotID]*disk.Image // of the source's snapshots
 	lost     atomic.Bool                        // the source has lost a snapshot
 	r        CopyResult
 }
 
+// at is a storage, and what leads commands to it.
+type at struct {
+	store objstore.Store
+	there []string
+}
+
 // RunCopy copies a backup under faults: by a push or a pull, into another region, another account, or only another
 // storage. The copy is complete, or there is none. If the process failed or was killed, the same command ends with a
-// copy, also after a gc, which leaves nothing of it; unless the source has lost a snapshot: then there may be none. In
-// the end all is deleted, and neither account has a snapshot. An error names the seed.
+// copy, also after a gc, which leaves nothing of it; unless the source has lost a snapshot: then there may be none. Of
+// one seed in two the copy is copied on in the same way, if its account may read its key. In the end all is deleted, and neither account has a snapshot. An error names the seed.
 func RunCopy(ctx context.Context, cfg Config) (*CopyResult, error) {
 	if cfg.Scale == 0 {
 		cfg.Scale = 20
@@ -120,6 +128,7 @@ func (c *copies) begin(ctx context.Context) error {
 	if c.to, err = c.open(ctx, copyStorage); err != nil {
 		return err
 	}
+	c.behind = []at{{c.from, []string{"--storage", sourceStorage}}}
 	c.route = c.routes()[c.rng.IntN(len(c.routes()))]
 	c.r.Route = c.route.name
 	if err := c.createVolumes(); err != nil {
@@ -140,8 +149,25 @@ func (c *copies) open(ctx context.Context, url string) (objstore.Store, error) {
 	return objstore.Open(ctx, url, objstore.Config{Region: testbed.Region, Endpoint: c.bed.AWS()})
 }
 
-// play makes the copy under faults, and ends it.
+// play makes the copy, and for one seed of two that of the copy, and deletes all.
 func (c *copies) play(ctx context.Context) error {
+	if err := c.link(ctx); err != nil {
+		return err
+	}
+	if c.r.Sealed && c.rng.IntN(2) == 0 {
+		on, err := c.onward(ctx)
+		if err == nil && on {
+			err = c.link(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("copy the copy: %w", err)
+		}
+	}
+	return c.deleteAll(ctx)
+}
+
+// link makes one copy under faults, and ends it.
+func (c *copies) link(ctx context.Context) error {
 	if err := c.addCopyFaults(ctx); err != nil {
 		return err
 	}
@@ -155,7 +181,7 @@ func (c *copies) play(ctx context.Context) error {
 		return err
 	}
 	if code == 0 {
-		return c.deleteAll(ctx)
+		return c.unshared()
 	}
 	if err := c.locksEnd(ctx); err != nil {
 		return err
@@ -175,7 +201,7 @@ func (c *copies) play(ctx context.Context) error {
 	if err := c.completeOrNothing(ctx); err != nil {
 		return err
 	}
-	return c.deleteAll(ctx)
+	return c.unshared()
 }
 
 // copy makes the copy in one more process.
@@ -215,15 +241,9 @@ func (c *copies) locksEnd(ctx context.Context) error {
 	return expire(ctx, c.from, journal.UseLock(source, to.ID))
 }
 
-// deleteAll deletes what there is in both storages, and proves that no snapshot is left, and none is shared.
+// deleteAll deletes what there is in all storages, and proves that no snapshot is left.
 func (c *copies) deleteAll(ctx context.Context) error {
-	if err := c.unshared(ctx); err != nil {
-		return err
-	}
-	for _, of := range []struct {
-		store objstore.Store
-		there []string
-	}{{c.to, c.route.there}, {c.from, []string{"--storage", sourceStorage}}} {
+	for _, of := range append([]at{{c.to, c.route.there}}, c.behind...) {
 		entries, err := catalog.Catalog{Store: of.store}.List(ctx)
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package leak
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
@@ -12,7 +13,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/standin/disk"
-	"github.com/tisnap/tisnap/pkg/testbed"
 )
 
 // completeOrNothing proves that the copy can be restored, or that the storage has no backup of its name that could.
@@ -28,6 +28,13 @@ func (c *copies) completeOrNothing(ctx context.Context) error {
 	c.r.Sealed = true
 	if len(m.Snapshots) != c.r.Snapshots {
 		return fmt.Errorf("the copy is sealed with %d snapshots of %d", len(m.Snapshots), c.r.Snapshots)
+	}
+	of, err := catalog.Catalog{Store: c.from}.Load(ctx, copied)
+	if err != nil {
+		return fmt.Errorf("read the source: %w", err)
+	}
+	if !reflect.DeepEqual(of.CopyOf, m.CopyOf.CopyOf) {
+		return fmt.Errorf("the copy does not name what its source was copied from")
 	}
 	for _, s := range m.Snapshots {
 		if err := c.equal(s); err != nil {
@@ -75,13 +82,13 @@ func Copies(ctx context.Context, ec2 *ebstest.Server, store objstore.Store) erro
 }
 
 // unshared proves that a push has ended what it shared, if it came to its end.
-func (c *copies) unshared(context.Context) error {
+func (c *copies) unshared() error {
 	if c.route.pull || !c.r.Sealed {
 		return nil
 	}
-	for _, s := range c.bed.EC2.Snapshots() {
-		if slices.Contains(c.bed.EC2.SharedWith(s.ID), testbed.VaultAccount) {
-			return fmt.Errorf("snapshot %s of the source is still shared with account %s", s.ID, testbed.VaultAccount)
+	for _, s := range c.route.from.Snapshots() {
+		if slices.Contains(c.route.from.SharedWith(s.ID), c.route.to.Account()) {
+			return fmt.Errorf("snapshot %s of the source is still shared with account %s", s.ID, c.route.to.Account())
 		}
 	}
 	return nil

@@ -84,7 +84,7 @@ func (c *copies) losesSource(ctx context.Context) error {
 	}
 	id := m.Snapshots[c.rng.IntN(len(m.Snapshots))].ID
 	r := fault.Rule{Point: "ec2.CopySnapshot", Position: fault.Slow, Nth: 1 + c.rng.IntN(c.r.Snapshots), Do: func() {
-		c.lost.Store(c.bed.EC2.LoseSnapshot(id) == nil)
+		c.lost.Store(c.route.from.LoseSnapshot(id) == nil)
 	}}
 	return c.addNamed(fmt.Sprintf("lose:%s@%d", r.Point, r.Nth), r)
 }

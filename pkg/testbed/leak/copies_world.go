@@ -3,6 +3,7 @@ package leak
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
@@ -17,6 +18,7 @@ import (
 // route is how a backup is copied, and where to.
 type route struct {
 	name    string
+	from    *ebstest.Server
 	to      *ebstest.Server
 	copy    []string // arguments of the copy
 	there   []string // what leads commands to the copy
@@ -33,12 +35,47 @@ func (c *copies) routes() []route {
 	vault := append(away[:len(away):len(away)], "--ebs-role-arn", role)
 	join := func(a []string, more ...string) []string { return append(a[:len(a):len(a)], more...) }
 	return []route{
-		{"push into another region", c.bed.Away, join(push, "--to-region", testbed.AwayRegion), away, false, false},
-		{"push into another account", c.bed.Vault, join(push, "--to-region", testbed.AwayRegion, "--role-arn", role), vault, true, false},
-		{"push into another storage", c.bed.EC2, push, []string{"--storage", copyStorage}, false, false},
-		{"pull into another region", c.bed.Away, join(pull, "--region", testbed.AwayRegion), away, false, true},
-		{"pull into another account", c.bed.Vault, join(pull, "--region", testbed.AwayRegion, "--ebs-role-arn", role), vault, true, true},
+		{"push into another region", c.bed.EC2, c.bed.Away, join(push, "--to-region", testbed.AwayRegion), away, false, false},
+		{"push into another account", c.bed.EC2, c.bed.Vault, join(push, "--to-region", testbed.AwayRegion, "--role-arn", role), vault, true, false},
+		{"push into another storage", c.bed.EC2, c.bed.EC2, push, []string{"--storage", copyStorage}, false, false},
+		{"pull into another region", c.bed.EC2, c.bed.Away, join(pull, "--region", testbed.AwayRegion), away, false, true},
+		{"pull into another account", c.bed.EC2, c.bed.Vault, join(pull, "--region", testbed.AwayRegion, "--ebs-role-arn", role), vault, true, true},
 	}
+}
+
+// onward makes the copy the source of another one, into the first account, and there into the other region if it is in
+// this one; false if that account may not read what the default key of another one encrypted.
+func (c *copies) onward(ctx context.Context) (bool, error) {
+	m, err := catalog.Catalog{Store: c.to}.Load(ctx, copied)
+	if err != nil {
+		return false, err
+	}
+	from, next := c.route.to, c.bed.EC2
+	if from == next {
+		next = c.bed.Away
+	}
+	on := route{
+		name: c.route.name + " and on", from: from, to: next, foreign: c.route.foreign,
+		copy:  append(c.route.there[:len(c.route.there):len(c.route.there)], "--to-storage", onStorage, "--to-region", next.Region()),
+		there: []string{"--storage", onStorage, "--region", next.Region()},
+	}
+	if on.foreign {
+		on.copy = append(on.copy, "--role-arn", next.AddRole("onward", ""))
+	}
+	for _, s := range m.Snapshots {
+		if on.foreign && s.Encrypted && !slices.Contains(c.route.copy, s.KMSKey) {
+			return false, nil
+		}
+		if s.Encrypted {
+			from.ShareKey(s.KMSKey, next.Account())
+		}
+		_, c.images[s.ID], _ = from.Snapshot(s.ID)
+	}
+	c.behind = append([]at{{c.to, c.route.there}}, c.behind...)
+	c.from, c.route, c.r.Route = c.to, on, on.name
+	c.lost.Store(false)
+	c.to, err = c.open(ctx, onStorage)
+	return true, err
 }
 
 // createVolumes creates the cluster's volumes, for one seed of three encrypted by a key that the target may use.
