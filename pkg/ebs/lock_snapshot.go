@@ -2,6 +2,7 @@ package ebs
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
@@ -26,21 +28,26 @@ func (c *Client) LockSnapshot(ctx context.Context, req LockRequest) (SnapshotLoc
 	if why := req.refusal(); why != "" {
 		return SnapshotLock{}, failure.New(failure.Usage, op.verb, id, "%s", why)
 	}
-	current, err := c.lockOf(ctx, req.Snapshot)
-	if err != nil {
-		return SnapshotLock{}, err
-	}
-	if enough, err := current.Covers(req); enough || err != nil {
-		return current, err
-	}
-	in := &ec2.LockSnapshotInput{
-		SnapshotId: aws.String(id), LockMode: types.LockMode(req.Mode), ExpirationDate: aws.Time(until),
-	}
-	if req.CoolOff > 0 && current.Mode != LockCompliance {
-		in.CoolOffPeriod = aws.Int32(saturate.To[int32](req.CoolOff / time.Hour))
-	}
-	var made SnapshotLock
-	err = c.call(ctx, op, id, func(ctx context.Context) error {
+	var current, made SnapshotLock
+	var enough bool
+	// The call has no condition: right before each try, after its turn has come, it is asked whether it still makes the
+	// lock longer.
+	asking := fenced.With(ctx, func(ctx context.Context) (err error) {
+		if current, err = c.currentLock(ctx, req.Snapshot); err == nil {
+			enough, err = current.Covers(req)
+		}
+		if enough {
+			return errEnough
+		}
+		return err
+	})
+	err := c.call(asking, op, id, func(ctx context.Context) error {
+		in := &ec2.LockSnapshotInput{
+			SnapshotId: aws.String(id), LockMode: types.LockMode(req.Mode), ExpirationDate: aws.Time(until),
+		}
+		if req.CoolOff > 0 && current.Mode != LockCompliance {
+			in.CoolOffPeriod = aws.Int32(saturate.To[int32](req.CoolOff / time.Hour))
+		}
 		out, err := c.ec2.LockSnapshot(ctx, in)
 		if err != nil {
 			return err
@@ -51,8 +58,14 @@ func (c *Client) LockSnapshot(ctx context.Context, req LockRequest) (SnapshotLoc
 		}
 		return nil
 	})
+	if enough {
+		return current, nil
+	}
 	return made, err
 }
+
+// errEnough keeps a call from being sent.
+var errEnough = errors.New("it is locked for long enough")
 
 // refusal is why EC2 would refuse the request, or "".
 func (r LockRequest) refusal() string {
@@ -111,6 +124,20 @@ func (c *Client) lockOf(ctx context.Context, id cluster.SnapshotID) (SnapshotLoc
 		return SnapshotLock{}, err
 	}
 	return locks[0], nil
+}
+
+// lockAge is for how long the answer about a lock is believed.
+const lockAge = 5 * time.Second
+
+// currentLock is lockOf, asked again if the process was suspended before it read the answer.
+func (c *Client) currentLock(ctx context.Context, id cluster.SnapshotID) (SnapshotLock, error) {
+	for {
+		start := time.Now()
+		lock, err := c.lockOf(ctx, id)
+		if err != nil || time.Since(start) < lockAge {
+			return lock, err
+		}
+	}
 }
 
 // UnlockSnapshot removes a lock; see Locker. How EC2 refuses to unlock what is not locked is not documented: after a

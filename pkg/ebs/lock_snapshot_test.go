@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -22,6 +23,25 @@ func lockable(t *testing.T) (a *account, id cluster.SnapshotID, clock timescale.
 		c.Clock, c.Rules.Invisible, c.Rules.SnapshotBase = clock, ebstest.Span{}, 0
 	})
 	return a, a.source(t).ID, clock
+}
+
+// A request that waits, here for EC2's rate, is not sent once someone else has made the lock longer.
+func TestLockSnapshot_MadeLongerMeanwhile_IsNotMadeShorter(t *testing.T) {
+	t.Parallel()
+	a, id, clock := lockable(t)
+	_, err := a.lock(t, id, ebs.LockGovernance, days(clock, 10), 0)
+	require.NoError(t, err)
+	longer := days(clock, 60)
+	a.fault(t, fault.Rule{Point: "ec2.LockSnapshot", Position: fault.Before, Code: "RequestLimitExceeded", Do: func() {
+		_, err := a.lock(t, id, ebs.LockGovernance, longer, 0)
+		assert.NoError(t, err)
+	}})
+	lock, err := a.lock(t, id, ebs.LockGovernance, days(clock, 30), 0)
+	require.NoError(t, err)
+	require.WithinDuration(t, longer, lock.ExpiresAt, 0)
+	locks, err := a.SnapshotLocks(t.Context(), []cluster.SnapshotID{id})
+	require.NoError(t, err)
+	require.WithinDuration(t, longer, locks[0].ExpiresAt, 0)
 }
 
 func days(clock timescale.Clock, n int) time.Time {
