@@ -12,35 +12,69 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/gc"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/cage"
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// expiredCage is a cage that has expired and that the storage has no journal of.
-type expiredCage struct {
-	Namespace string        `json:"namespace"`
-	Run       cluster.RunID `json:"run"`
-	ToDo      string        `json:"todo"`
+// expiredDrill is a cage, or a volume that outlived its cage, which has expired and of which the storage has no journal.
+type expiredDrill struct {
+	Namespace string           `json:"namespace,omitempty"`
+	Volume    cluster.VolumeID `json:"volume,omitempty"`
+	Run       cluster.RunID    `json:"run"`
+	ToDo      string           `json:"todo"`
 }
 
-func expiredCageOf(c *cage.Cage) expiredCage {
+func expiredCageOf(c *cage.Cage) expiredDrill {
 	todo := fmt.Sprintf("namespace %s has expired, and the storage has no journal of its drill: if it is not in use, "+
 		"kubectl delete namespace %s, then delete the EBS volumes with the tag %s=%s", c.Namespace, c.Namespace,
 		ebs.TagDrill, c.Run)
-	return expiredCage{Namespace: c.Namespace, Run: c.Run, ToDo: todo}
+	return expiredDrill{Namespace: c.Namespace, Run: c.Run, ToDo: todo}
 }
 
-// expired lists the cages that only a person can remove.
-func (d *drillWork) expired(ctx context.Context) ([]expiredCage, error) {
-	found, err := drill.Orphans(ctx, d.Store, d.Cages, time.Now())
-	out := make([]expiredCage, 0, len(found))
-	for i := range found {
-		out = append(out, expiredCageOf(&found[i]))
+// expiredVolumeOf gets the persistent volume that names the volume, or "".
+func expiredVolumeOf(v *ebs.Volume, pv string) expiredDrill {
+	run := v.Tags[ebs.TagDrill]
+	todo := fmt.Sprintf("volume %s has expired, and the storage has no journal of its drill %s: if it is not in use, ",
+		v.ID, run)
+	if pv != "" {
+		todo += fmt.Sprintf("kubectl delete pv %s, then ", pv)
 	}
-	return out, err
+	todo += fmt.Sprintf("aws ec2 delete-volume --volume-id %s", v.ID)
+	return expiredDrill{Volume: v.ID, Run: cluster.RunID(run), ToDo: todo}
 }
 
-// expiredItems are those cages for gc, which keeps them. Who may not list namespaces has made none.
+// expiredDrills lists what of drills only a person can remove: cages, and volumes that have none. Who may not list
+// namespaces or persistent volumes is shown the rest.
+func expiredDrills(
+	ctx context.Context, store objstore.Store, k *kube.Client, e drill.EBS,
+) (out []expiredDrill, err error) {
+	now := time.Now()
+	cages, err := drill.Orphans(ctx, store, k.Cages(), now)
+	if err != nil && !failure.Is(err, failure.Denied) {
+		return nil, err
+	}
+	caged := map[string]bool{}
+	for i := range cages {
+		out, caged[string(cages[i].Run)] = append(out, expiredCageOf(&cages[i])), true
+	}
+	volumes, err := drill.OrphanVolumes(ctx, store, e, now)
+	if err != nil || len(volumes) == 0 {
+		return out, err
+	}
+	named, err := k.Handles(ctx)
+	if err != nil && !failure.Is(err, failure.Denied) {
+		return out, err
+	}
+	for i := range volumes {
+		if v := &volumes[i]; !caged[v.Tags[ebs.TagDrill]] {
+			out = append(out, expiredVolumeOf(v, named[v.ID]))
+		}
+	}
+	return out, nil
+}
+
+// expiredItems are those for gc, which keeps them.
 func (a *app) expiredItems(ctx context.Context, store objstore.Store) ([]gc.Item, error) {
 	c, err := a.connections(zap.NewNop())
 	if err != nil {
@@ -51,15 +85,15 @@ func (a *app) expiredItems(ctx context.Context, store objstore.Store) ([]gc.Item
 	if err != nil {
 		return nil, err
 	}
-	found, err := drill.Orphans(ctx, store, k.Cages(), time.Now())
-	if failure.Is(err, failure.Denied) {
-		return nil, nil
+	e, err := c.ebs(ctx)
+	if err != nil {
+		return nil, err
 	}
-	var out []gc.Item
-	for i := range found {
+	found, err := expiredDrills(ctx, store, k, e)
+	out := make([]gc.Item, 0, len(found))
+	for _, f := range found {
 		out = append(out, gc.Item{
-			Kind: gc.KindDrill, ID: string(found[i].Run), Run: found[i].Run, Action: gc.ActionKeep,
-			Reason: expiredCageOf(&found[i]).ToDo,
+			Kind: gc.KindDrill, ID: string(f.Run), Run: f.Run, Action: gc.ActionKeep, Reason: f.ToDo,
 		})
 	}
 	return out, err

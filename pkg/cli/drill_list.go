@@ -143,8 +143,8 @@ type drillCleanDoc struct {
 	header
 	DryRun bool          `json:"dryRun"`
 	Items  []cleanedItem `json:"items"`
-	// Expired are cages that it cannot remove. A clean of one run does not look for them.
-	Expired []expiredCage `json:"expired,omitempty"`
+	// Expired are cages and volumes that it cannot remove. A clean of one run does not look for them.
+	Expired []expiredDrill `json:"expired,omitempty"`
 }
 
 // cleanedItem is a drill that was cleaned up, or would be.
@@ -239,7 +239,7 @@ func (a *app) cleanDrills(cmd *cobra.Command, args []string, yes, dryRun bool) e
 				doc.Items = append(doc.Items, item)
 			}
 			if len(args) == 0 {
-				doc.Expired, err = d.expired(ctx)
+				doc.Expired, err = expiredDrills(ctx, d.Store, d.kube, d.EBS)
 				errs = append(errs, err)
 			}
 			return doc, errors.Join(errs...)

@@ -263,7 +263,7 @@ func (l *lab) suspend(t *testing.T, at string) (wake func()) {
 	wake = sync.OnceFunc(func() {
 		close(woken)
 		err := <-ended
-		assert.Error(t, err)
+		assert.Equal(t, failure.Conflict, failure.KindOf(err), "it has lost its lock: %v", err)
 	})
 	t.Cleanup(wake)
 	return wake
@@ -467,6 +467,37 @@ func TestOrphans_ExpiredWithoutAJournal(t *testing.T) {
 	require.Len(t, found, 1)
 	require.Equal(t, cage.Name("lost"), found[0].Namespace)
 	found, err = drill.Orphans(within(t), l.store, l.kube.Cages(), now.Add(48*time.Hour))
+	require.NoError(t, err)
+	require.Len(t, found, 2, "the suspended drill has a journal, however old")
+}
+
+// So is an expired volume that a drill without a journal made.
+func TestOrphanVolumes_ExpiredWithoutAJournal(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.suspend(t, "restore") // a drill with a journal, and a volume
+	now, own := time.Now(), l.storageID(t.Context())
+	add := func(run, storage string, expires time.Duration) cluster.VolumeID {
+		id, err := l.ec2.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}, ebs.Tags{
+			ebs.TagRun: "r", ebs.TagDrill: run, ebs.TagStorage: storage,
+			ebs.TagDrillExpires: now.Add(expires).UTC().Format(time.RFC3339),
+		})
+		require.NoError(t, err)
+		return id
+	}
+	lost := add("lost", own, -time.Minute)
+	add("young", own, time.Minute)
+	add("elsewhere", "other", -time.Minute)
+	add("", own, -time.Minute)
+	require.Eventually(t, func() bool {
+		all, err := l.ebs.AllVolumes(within(t))
+		return err == nil && len(all) == 5
+	}, 10*time.Second, 10*time.Millisecond)
+	found, err := drill.OrphanVolumes(within(t), l.store, l.ebs, now)
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.Equal(t, lost, found[0].ID)
+	found, err = drill.OrphanVolumes(within(t), l.store, l.ebs, now.Add(48*time.Hour))
 	require.NoError(t, err)
 	require.Len(t, found, 2, "the suspended drill has a journal, however old")
 }

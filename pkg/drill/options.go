@@ -32,6 +32,7 @@ type Cages interface {
 // EBS is EC2 where the volumes are made.
 type EBS interface {
 	FindVolumes(ctx context.Context, tags ebs.Tags) ([]ebs.Volume, error)
+	AllVolumes(ctx context.Context) ([]ebs.Volume, error)
 	DeleteVolume(ctx context.Context, id cluster.VolumeID) error
 	Region() string
 }

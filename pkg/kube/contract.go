@@ -59,6 +59,7 @@ type RestoredVolume struct {
 	Volume    cluster.VolumeID
 	Zone      cluster.Zone
 	SizeGiB   int64
+	Expires   string // put on the PV of a drill: see cage.ExpiresKey
 	// Claim and Object are the source's PVC and PV; everything but names, ids, zone, size and status is kept.
 	Claim, Object json.RawMessage
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube/cage"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
@@ -54,9 +55,12 @@ func restoredVolume(
 ) *corev1.PersistentVolume {
 	annotations := withoutPrefixes(from.Annotations,
 		"pv.kubernetes.io/bound-by-controller", operator1.TemporaryVolumeKey, corev1.LastAppliedConfigAnnotation,
-		runmark.Key)
+		runmark.Key, cage.ExpiresKey)
 	store.RenamePod(annotations)
 	annotations[operator1.RestoredVolumeKey] = string(v.Volume)
+	if v.Expires != "" {
+		annotations[cage.ExpiresKey] = v.Expires
+	}
 	labels := store.Labels(from.Labels)
 	if _, has := labels[operator1.NamespaceLabel]; has {
 		labels[operator1.NamespaceLabel] = v.Cluster.Namespace

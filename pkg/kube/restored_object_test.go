@@ -12,6 +12,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/cage"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 )
@@ -122,9 +123,13 @@ func TestRestoredVolume_InTreeSource_BecomesCSI(t *testing.T) {
 	from.Labels = map[string]string{oldZoneKey: "us-east-1a", oldRegionKey: "us-east-1"}
 	from.Spec.AWSElasticBlockStore = &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "aws://us-east-1a/vol-0old", FSType: "xfs"}
 	assert.Equal(t, cluster.VolumeID("vol-0old"), volumeOf(from))
-	pv := restoredVolume(from, RestoredVolume{
+	of := RestoredVolume{
 		Cluster: cluster.Name{Namespace: "prod", Name: "dst"}, Run: "r1", Volume: "vol-0new", Zone: "us-west-2b", SizeGiB: 1,
-	}, operator1.Store{}, "c", "p")
+	}
+	pv := restoredVolume(from, of, operator1.Store{}, "c", "p")
+	assert.NotContains(t, pv.Annotations, cage.ExpiresKey)
+	of.Expires = "2026-11-28T00:00:00Z"
+	assert.Equal(t, of.Expires, restoredVolume(from, of, operator1.Store{}, "c", "p").Annotations[cage.ExpiresKey])
 	assert.Nil(t, pv.Spec.AWSElasticBlockStore)
 	assert.Equal(t, &corev1.CSIPersistentVolumeSource{Driver: ebsDriver, VolumeHandle: "vol-0new", FSType: "xfs"}, pv.Spec.CSI)
 	assert.Equal(t, "us-west-2b", pv.Labels[oldZoneKey])

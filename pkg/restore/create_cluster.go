@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/objstore"
@@ -108,6 +109,7 @@ func (t *target) planned(volumes []Volume) []kube.RestoredVolume {
 		out[i] = kube.RestoredVolume{
 			Cluster: t.opts.Target, Instance: t.instance, Run: t.opts.Run, Ordinal: v.Ordinal, Role: v.Role,
 			MountPath: v.Mount, Zone: v.Zone, SizeGiB: v.Spec.SizeGiB, Claim: v.Claim, Object: v.Object,
+			Expires: t.opts.Tags[ebs.TagDrillExpires],
 		}
 	}
 	return out

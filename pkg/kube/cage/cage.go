@@ -21,8 +21,9 @@ import (
 const (
 	// Label is on the namespaces of cages alone: backups leave their clusters out.
 	Label = "tisnap.io/drill"
-	// expiresKey and storageKey are annotations: when it may be removed by anyone, and whose run made it.
-	expiresKey = "tisnap.io/drill-expires"
+	// ExpiresKey and storageKey are annotations: when it may be removed by anyone, and whose run made it. The first is
+	// on the persistent volumes of its cluster, too.
+	ExpiresKey = "tisnap.io/drill-expires"
 	storageKey = "tisnap.io/storage"
 
 	prefix = "tisnap-drill-"
@@ -83,7 +84,7 @@ func (c *Cages) Make(ctx context.Context, spec Spec) (Cage, error) {
 			Label: "true", "pod-security.kubernetes.io/enforce": podSecurity,
 		},
 		Annotations: map[string]string{
-			expiresKey: spec.Expires.UTC().Format(time.RFC3339), storageKey: spec.Storage,
+			ExpiresKey: spec.Expires.UTC().Format(time.RFC3339), storageKey: spec.Storage,
 		},
 	}}
 	runmark.Put(ns, spec.Run)
@@ -155,7 +156,7 @@ func quotaOf(spec Spec) *corev1.ResourceQuota {
 }
 
 func read(ns *corev1.Namespace) Cage {
-	expires, _ := time.Parse(time.RFC3339, ns.Annotations[expiresKey]) // zero is in the contract
+	expires, _ := time.Parse(time.RFC3339, ns.Annotations[ExpiresKey]) // zero is in the contract
 	return Cage{
 		Namespace: ns.Name, UID: string(ns.UID), Run: cluster.RunID(ns.Annotations[runmark.Key]),
 		Storage: ns.Annotations[storageKey], Expires: expires, Deleting: ns.DeletionTimestamp != nil,
