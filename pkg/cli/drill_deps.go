@@ -132,8 +132,15 @@ func (a *app) drillDeps(
 	return d, nil
 }
 
-// uncaged is Kubernetes before the cage exists: what would be made in it cannot be tried yet.
+// uncaged is Kubernetes before the cage exists: what would be made in it cannot be tried yet. What an earlier process
+// of the drill left in it is removed before the restore.
 type uncaged struct{ kube.Restorer }
+
+func (uncaged) Cluster(_ context.Context, name cluster.Name) (kube.TidbCluster, error) {
+	return kube.TidbCluster{}, failure.New(failure.NotFound, "find cluster", name.String(), "its cage is to be made")
+}
+
+func (uncaged) Claims(context.Context, cluster.Name) ([]string, error) { return nil, nil }
 
 func (uncaged) DryRun(context.Context, json.RawMessage, kube.Target, []kube.RestoredVolume, bool) error {
 	return nil

@@ -17,7 +17,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// expiredDrill is a cage, or a volume that outlived its cage, which has expired and of which the storage has no journal.
+// expiredDrill is a cage, or a volume that outlived its cage, which has expired and of which the storage has no
+// journal.
 type expiredDrill struct {
 	Namespace string           `json:"namespace,omitempty"`
 	Volume    cluster.VolumeID `json:"volume,omitempty"`

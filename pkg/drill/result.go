@@ -53,9 +53,12 @@ func stateOf(o checks.Outcome) State {
 }
 
 // conclude returns the error whose kind is the most serious of the three results: the checks' first, then what is left.
+// Of a drill that has lost its lock only failed checks count: what it made is up to the process that has the lock.
 func (r *Result) conclude(o *Options, err error) error {
 	var failed *failure.Error
 	switch {
+	case r.LostLock && r.Checks != Failed:
+		return err
 	case r.Checks == Failed || r.Checks == NotMade:
 		failed = failure.New(failure.Unproven, "drill", string(o.Backup),
 			"it was restored, and its checks did not pass: %s", r.whyNot(err)).

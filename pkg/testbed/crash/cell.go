@@ -58,7 +58,7 @@ func (c Cell) String() string {
 // effects are the points of calls that change something outside of the journal.
 func effects() *regexp.Regexp {
 	return regexp.MustCompile(`^(object\.|s3\.Delete|ec2\.(Create|Delete|Modify|Enable|Disable|Lock|CopySnapshot$)|ebs\.(Start|Put|Complete)` +
-		`|kube\.(create|update|patch|delete)\.(tidbclusters|clusters|[a-z]+groups|tikvs|pods|persistent.*)` +
+		`|kube\.(create|update|patch|delete)\.(tidbclusters|clusters|[a-z]+groups|tikvs|pods|persistent.*|namespaces|networkpolicies|resourcequotas)` +
 		`|pd\.(Pause|Resume|Set|Drop|Update|Mark|Unmark|Raise|Put|Delete|Reset)` +
 		`|tikv\.\d+\.(Prepare|Suspend|Deny|Switch|RecoverRegion|KvPrepare|KvFlashback))`)
 }
@@ -140,6 +140,9 @@ func suspendedUndo(run Run, s phase.Outline) []Cell {
 
 // anyStep is for Cell.since: the call counts from the first step in the journal on.
 const anyStep = "*"
+
+// secondLock is for Cell.since of a drill: the call counts once its restore takes its lock, after checks that only try calls.
+const secondLock = "the second lock"
 
 // from is the step from whose begin on the call counts. If it is the first one of its kind, that counts whenever it comes,
 // but not the dry run of the checks, which are made before the journal is: a step that is under way at the same time may

@@ -126,7 +126,7 @@ func (s *scene) cutOff(ctx context.Context, at string) error {
 		return nil
 	})
 	defer s.faults.Watch(nil)
-	p := s.startSleeper(ctx, &Program{Path: s.program.Path}, "--endpoint-url", g.URL)
+	p := s.startSleeper(ctx, &Program{Path: s.program.Path}, append(s.args(), "--endpoint-url", g.URL))
 	p.rouse = g.open
 	defer func() {
 		cancel()

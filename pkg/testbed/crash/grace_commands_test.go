@@ -3,6 +3,7 @@ package crash
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os/exec"
@@ -140,17 +141,20 @@ func ofKilledDrill(ctx context.Context, w *world) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.killDrill(ctx, args, "kube.create.resourcequotas", 1); err != nil {
+	if err := w.killDrill(ctx, args, killPoint{call: "kube.create.resourcequotas"}); err != nil {
 		return nil, err
 	}
 	return []string{"drill", "clean", killedRun, "--yes"}, nil
 }
 
-// killDrill runs a drill that is killed at the nth call of a point, and lets its locks expire.
-func (w *world) killDrill(ctx context.Context, args []string, at string, nth int64) error {
-	var calls atomic.Int64
+// killDrill runs a drill that is killed before a call, and lets its locks expire.
+func (w *world) killDrill(ctx context.Context, args []string, at killPoint) error {
+	var calls, locks atomic.Int64
 	w.faults.Watch(func(point string) *fault.Rule {
-		if point == at && calls.Add(1) == nth {
+		if point == "journal.begin.lock" {
+			locks.Add(1)
+		}
+		if point == at.call && locks.Load() >= at.locks && calls.Add(1) == max(at.nth, 1) {
 			w.program.Signal(syscall.SIGKILL)
 			return &fault.Rule{Position: fault.Stall}
 		}
@@ -158,17 +162,28 @@ func (w *world) killDrill(ctx context.Context, args []string, at string, nth int
 	})
 	defer w.faults.Watch(nil)
 	code, err := w.tisnap(ctx, append(args, "--run-id", killedRun)...)
-	if err == nil && calls.Load() < nth {
+	if err == nil && calls.Load() < max(at.nth, 1) {
 		err = fmt.Errorf("the drill was not killed: it ended with %d", code)
 	}
 	if err != nil {
 		return err
 	}
+	return w.expireDrill(ctx)
+}
+
+// drillLocks are those of the drill that is killed: its own, and that of its restore.
+func drillLocks() []cluster.Name {
 	about := journal.About{Operation: journal.Drill, Cluster: source}
-	if err := w.expire(ctx, about.Lock()); err != nil {
-		return err
+	return []cluster.Name{about.Lock(), {Namespace: cage.Name(killedRun), Name: source.Name}}
+}
+
+// expireDrill ends them.
+func (w *world) expireDrill(ctx context.Context) error {
+	var errs []error
+	for _, name := range drillLocks() {
+		errs = append(errs, w.expire(ctx, name))
 	}
-	return w.expire(ctx, cluster.Name{Namespace: cage.Name(killedRun), Name: source.Name})
+	return errors.Join(errs...)
 }
 
 // ofPaused pauses a scheduler of the cluster, as a backup does that is gone since.

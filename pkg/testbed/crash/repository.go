@@ -245,7 +245,7 @@ func ageLeases(ctx context.Context, objects objstore.Store) (aged int, err error
 func (s *scene) suspendedInRepository(ctx context.Context, cell Cell, undisturbed result) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p, _, end, err := s.asleep(ctx, cell)
+	p, _, end, err := s.asleep(ctx, cell, s.args())
 	defer end(cancel)
 	if err != nil {
 		return err

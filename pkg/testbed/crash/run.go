@@ -88,6 +88,7 @@ type scene struct {
 	name   string         // of the backup
 	target cluster.Name   // of the restore
 	report *report.Report // the last one that was read as a result
+	only   cluster.RunID  // whose journal nothing may be written to by a process that was suspended; "" is all runs
 }
 
 // scene makes the next one.

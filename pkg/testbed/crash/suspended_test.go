@@ -1,10 +1,15 @@
 package crash
 
 import (
+	"context"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // Steps that are under way beside the cell's own may have a call on its way, and nothing more.
@@ -67,4 +72,39 @@ func TestCells_FirstOfItsKind_CountsFromTheFirstStepOn(t *testing.T) {
 	trap := NewTrap(Cell{Position: Suspended, Step: "bind-volumes", Point: "pd.MarkRecovering", since: from("bind-volumes", true)}, func(syscall.Signal) {})
 	require.Nil(t, trap.Watch("journal.begin.mark-recovering"))
 	require.NotNil(t, trap.Watch("pd.MarkRecovering"), "the step has not begun in this run")
+}
+
+// A lock has no run: what is asked of each snapshot right before its call decides. One that was suspended among its calls,
+// and continues after another command has finished the set, or made it longer, changes nothing any more.
+func TestLock_Suspended_LeavesWhatAnotherHasLocked(t *testing.T) { //nolint:tparallel // the parts lock one backup
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	w := startWorld(ctx, t)
+	s := w.scene(Lock)
+	require.NoError(t, s.prepare(ctx), "%s", &w.out)
+	lock := func(until string) []string {
+		return []string{"lock", s.name, "--mode", ebs.LockGovernance, "--until", until}
+	}
+	for _, row := range []struct{ suspended, by string }{
+		{"2031-01-01T00:00:00Z", "2031-01-01T00:00:00Z"}, {"2035-01-01T00:00:00Z", lockedUntil},
+	} {
+		t.Run(row.suspended, func(t *testing.T) { // the second makes longer what the first has locked
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			p, _, end, err := s.asleep(ctx, Cell{Position: Suspended, Point: "ec2.LockSnapshot"}, lock(row.suspended))
+			defer end(cancel)
+			require.NoError(t, err, "%s", &w.out)
+			require.NoError(t, wait.For(ctx, stopTime))
+			require.NoError(t, s.succeeds(ctx, lock(row.by)...), "%s", &w.out)
+			before, err := s.locks(ctx)
+			require.NoError(t, err)
+			p.wake()
+			require.Zero(t, p.code, p.out.String())
+			after, err := s.locks(ctx)
+			require.NoError(t, err)
+			require.ElementsMatch(t, before, after)
+		})
+	}
+	require.NoError(t, s.verifyLocked(ctx), "%s", &w.out)
 }

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
@@ -21,6 +22,7 @@ type Trap struct {
 	stopped bool // the program was asked to stop
 	sprung  bool
 	open    []string // steps that were begun and are not done
+	locks   int      // that were to be taken
 }
 
 // NewTrap makes it. The signal function sends a signal to the program's process, and does nothing if that has ended.
@@ -47,7 +49,7 @@ func (t *Trap) Watch(point string) *fault.Rule {
 		t.begun = t.begun || t.cell.counts(point)
 		return t.kill(t.begun && anyStore(point) == t.cell.Point, fault.After)
 	case Suspended:
-		t.begun = t.begun || t.cell.counts(point)
+		t.begun = t.begun || t.cell.counts(point) || t.cell.since == secondLock && t.locks > 1
 		return t.suspend(t.begun && (t.cell.Point == "" || anyStore(point) == t.cell.Point))
 	case BeforeJournal:
 		return t.kill(point == "journal.done."+step, fault.Stall)
@@ -85,6 +87,9 @@ func (t *Trap) inUndo(point string) *fault.Rule {
 func (t *Trap) follow(point string) {
 	if step, ok := strings.CutPrefix(point, "journal.begin."); ok {
 		t.open = append(t.open, step)
+		if step == journal.StepLock {
+			t.locks++
+		}
 	}
 	if step, ok := strings.CutPrefix(point, "journal.done."); ok {
 		t.open = slices.DeleteFunc(t.open, func(s string) bool { return s == step })

@@ -3,6 +3,7 @@ package crash
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/leak"
 	"github.com/tisnap/tisnap/pkg/testbed/workload"
+	"github.com/tisnap/tisnap/pkg/tidb/tidbtest"
 	"github.com/tisnap/tisnap/pkg/tikv/tikvtest"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
@@ -81,6 +83,9 @@ func (w *world) fill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := addTable(ctx, db); err != nil {
+		return err
+	}
 	now, err := db.Now(ctx)
 	if err != nil {
 		return err
@@ -96,6 +101,17 @@ func (w *world) fill(ctx context.Context) error {
 		return err
 	}
 	return w.succeeds(ctx, append(w.backupArgs(baseline), "--tag", baseline)...)
+}
+
+// addTable adds a table of SQL, for drills to check.
+func addTable(ctx context.Context, db *workload.Cluster) error {
+	table := &tidbtest.Table{ID: 201, Schema: "shop", Name: "item", Key: "id", Columns: []string{"name"}}
+	made, err := table.Create()
+	if err != nil {
+		return err
+	}
+	row, err := table.Put(1, nil, map[string]string{"name": "first"})
+	return errors.Join(err, db.Write(ctx, made), db.Write(ctx, row))
 }
 
 // tisnap runs one command; -1 is a process that was killed.
