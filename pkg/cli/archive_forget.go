@@ -32,7 +32,9 @@ type forgottenItem struct {
 	Of      *time.Time   `json:"backupTime,omitempty"`
 	Action  forgetAction `json:"action"`
 	Reason  string       `json:"reason"`
-	Error   string       `json:"error,omitempty"`
+	// LockedUntil is until when Object Lock keeps what a forgotten archive uses.
+	LockedUntil *time.Time `json:"lockedUntil,omitempty"`
+	Error       string     `json:"error,omitempty"`
 }
 
 // forgetAction is what became of an archive.
@@ -116,6 +118,10 @@ func (a *app) archiveForget(ctx context.Context, repo *repoFlags, f archiveForge
 		}
 		if d.Forget {
 			item.Action = archiveForget
+			// It is for people: one that cannot be read is forgotten, too.
+			if until, err := r.LockedUntil(ctx, d.ID); err == nil && !until.IsZero() {
+				item.LockedUntil = &until
+			}
 		}
 		doc.Items = append(doc.Items, item)
 	}
@@ -198,6 +204,9 @@ func (d *archiveForgetDoc) table(w io.Writer, v view) error {
 			of = v.text(*i.Of)
 		}
 		reason := i.Reason
+		if i.LockedUntil != nil {
+			reason += "; what it uses is locked until " + v.text(*i.LockedUntil)
+		}
 		if i.Error != "" {
 			reason = i.Error
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 )
@@ -94,4 +95,42 @@ func TestArchiveInit_RetentionThatCannotBe_IsRefused(t *testing.T) {
 			require.Contains(t, stderr, row.text)
 		})
 	}
+}
+
+// A bucket that keeps everything in compliance mode is no obstacle: archives are forgotten, and what they use is kept,
+// reported, and deleted once it may be.
+func TestArchive_BucketInComplianceMode_Works(t *testing.T) {
+	l, _ := newBucketLab(t, "--retention", "1d", "--retention-mode", "compliance")
+	l.server.SetObjectLock("locked", "<Rule><DefaultRetention><Mode>COMPLIANCE</Mode><Days>1</Days></DefaultRetention></Rule>")
+	store, err := objstore.Open(t.Context(), "s3://locked/prod", objstore.Config{Region: "us-west-2", Endpoint: l.server.URL()})
+	require.NoError(t, err)
+	t.Cleanup(store.(interface{ Close() }).Close)
+	identities, err := (&app{}).identities(&repoFlags{identity: l.identity})
+	require.NoError(t, err)
+	r, err := repository.Open(t.Context(), store, identities...)
+	require.NoError(t, err)
+	pack := format.NewPackName()
+	require.NoError(t, r.PutPack(t.Context(), pack, []byte("of an abandoned run")))
+	require.NoError(t, r.Commit(t.Context(), "a1", &format.Archive{Backup: "b", Manifest: format.NewManifest([]byte("m"))}))
+
+	_, recipient := newIdentity(t)
+	var keys map[string]any
+	l.run(t, &keys, "key", "add", "second", "--recipient", recipient)
+	l.run(t, &keys, "key", "rotate")
+	var forgotten archiveForgetDoc
+	l.run(t, &forgotten, "forget", "a1", "--yes")
+	require.Equal(t, archiveForgotten, forgotten.Items[0].Action)
+	require.WithinDuration(t, time.Now().AddDate(0, 0, 1), *forgotten.Items[0].LockedUntil, 2*time.Hour)
+	var pruned archivePruneDoc
+	prune := []string{"prune", "--yes", "--min-age", "0s"}
+	l.run(t, &pruned, prune...)
+	require.Equal(t, int64(1), pruned.Locked.Packs)
+	require.Zero(t, pruned.Deleted)
+	l.server.Skew(25 * time.Hour)
+	pruned = archivePruneDoc{}
+	l.run(t, &pruned, prune...)
+	require.Equal(t, int64(1), pruned.Deleted.Packs)
+	left, err := l.bucket(t).Versions(t.Context(), pack.Path())
+	require.NoError(t, err)
+	require.Empty(t, left)
 }

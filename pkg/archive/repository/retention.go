@@ -18,6 +18,18 @@ func keeping(store objstore.Store, s format.Settings) objstore.Store {
 	return bucket.Retaining(s.Retention.Mode, s.Retention.Period())
 }
 
+// LockedUntil is until when Object Lock keeps an archive's object in a repository with a retention; otherwise zero. A
+// prune retains what the archive uses together with it.
+func (r *Repository) LockedUntil(ctx context.Context, id string) (time.Time, error) {
+	bucket, inS3 := objstore.BucketOf(r.store)
+	path, err := format.ArchivePath(id)
+	if err != nil || !inS3 || r.settings.Retention.Days == 0 {
+		return time.Time{}, err
+	}
+	kept, err := bucket.Retention(ctx, path, "")
+	return kept.Until, failure.Annotate(err, "read retention", id)
+}
+
 // Retained is until when prunes have retained all that was in use, or zero: what was not written since is retained so
 // long at least.
 func (r *Repository) Retained(ctx context.Context) (time.Time, error) {

@@ -34,6 +34,9 @@ func (r *Repository) archives(ctx context.Context) (objects []objstore.Object, e
 		return r.store.List(ctx, format.ArchivePrefix)
 	}
 	last, err := LastVersions(ctx, bucket, format.ArchivePrefix)
+	if failure.Is(err, failure.Denied) { // a restore need not have that permission; a prune does
+		return r.store.List(ctx, format.ArchivePrefix)
+	}
 	for key, v := range last {
 		objects = append(objects, objstore.Object{Key: key, Size: v.Size, Version: v.Version})
 	}
