@@ -113,10 +113,10 @@ func (m *marker) maps(ctx context.Context, a *format.Archive) error {
 }
 
 func doubt(err error, id string) error {
-	if !failure.Is(err, failure.Corrupt) && !failure.Is(err, failure.NotFound) {
+	if !failure.Is(err, failure.Corrupt) && !replace.Gone(err) {
 		return err
 	}
-	return failure.New(failure.KindOf(err), "", "", "what it refers to cannot be read, so nothing is deleted: %w", err).
+	return failure.New(failure.Corrupt, "", "", "what it refers to cannot be read, so nothing is deleted: %w", err).
 		WithHint("find the damage by `tisnap archive verify --level objects`; `tisnap archive forget %s` gives the "+
 			"archive up", id)
 }

@@ -253,6 +253,11 @@ func TestRun_UnreadableArchiveOrMap_DeletesNothing(t *testing.T) {
 			_, err = prune.Run(t.Context(), l.repo, now())
 			require.True(t, failure.Is(err, failure.Corrupt), "%v", err)
 			require.Contains(t, failure.HintOf(err), "forget bad")
+			if prefix == format.SegmentPrefix { // a map that is missing is no other kind of error
+				require.NoError(t, l.Memory.Delete(t.Context(), objects[0].Key))
+				_, err = prune.Run(t.Context(), l.repo, now())
+				require.True(t, failure.Is(err, failure.Corrupt), "%v", err)
+			}
 			require.True(t, l.has(t, old))
 			l.forget(t, "bad")
 			_, err = prune.Run(t.Context(), l.repo, now())
