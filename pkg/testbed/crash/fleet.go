@@ -71,7 +71,8 @@ type fleet struct {
 // Fleet archives backups of two clusters into one repository, by three writers at a time, beside two prunes that rewrite
 // packs, beside forgets and verifications. Processes are killed and suspended at random instants, and leases look dead,
 // of processes that are and of others. Each archive that was there has to stay whole unless it was forgotten, and after
-// two quiet prunes nothing is left that none needs.
+// two quiet prunes nothing is left that none needs. Before these some are damaged, and repaired by two commands at a
+// time.
 func Fleet(ctx context.Context, cfg FleetConfig) (*FleetResult, error) {
 	r := &FleetResult{}
 	dir, err := os.MkdirTemp("", "tisnap-fleet-")
@@ -149,6 +150,7 @@ func (f *fleet) play(ctx context.Context) error {
 	if err := f.waste(ctx); err != nil {
 		return err
 	}
+	outer := ctx
 	all, ctx := errgroup.WithContext(ctx)
 	for i := range fleetWriters {
 		all.Go(func() error { return f.write(ctx, i) })
@@ -162,7 +164,10 @@ func (f *fleet) play(ctx context.Context) error {
 			return err
 		})
 	})
-	return all.Wait()
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	return f.repairs(outer)
 }
 
 // each calls do so many times.
