@@ -117,8 +117,7 @@ func doubt(err error, id string) error {
 		return err
 	}
 	return failure.New(failure.Corrupt, "", "", "what it refers to cannot be read, so nothing is deleted: %w", err).
-		WithHint("find the damage by `tisnap archive verify --level objects`; `tisnap archive forget %s` gives the "+
-			"archive up", id)
+		WithHint("repair the damage by `tisnap archive repair`; `tisnap archive forget %s` gives the archive up", id)
 }
 
 func (m *marker) segment(ctx context.Context, name format.SegmentName) error {
