@@ -2,6 +2,7 @@ package tests
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/cli"
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/drill"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/kube/cage"
@@ -36,6 +38,7 @@ checks:
 - {name: balance, sql: SELECT SUM(balance) FROM bank.ledger, expect: "3980"}
 - {name: marker, sql: SELECT COUNT(*) FROM bank.ledger WHERE owner = 'second-0', expect: "1"}
 `+b.sums), 0o600))
+	defer b.deletesItsOwn(t)()
 	e := b.run(t, append([]string{
 		"drill", "--storage", b.storageURL, "--sql", checks, "--canary", "SELECT MAX(at) FROM ops.heartbeat",
 		"--tables", "all", "--timeout", "1m", "--output", "json",
@@ -45,6 +48,81 @@ checks:
 		require.NoError(t, json.Unmarshal([]byte(e.stdout), &out), e.stdout)
 	}
 	return e, out
+}
+
+// deletesItsOwn returns what requires that all that was deleted since is named by its identity, and was not there before:
+// look-alikes are there, of another drill.
+func (b *books) deletesItsOwn(t *testing.T) func() {
+	t.Helper()
+	b.lookAlikes(t)
+	others, all := b.bed.Objects.UIDs(), leak.Everything(b.bed)
+	volumes := map[string]bool{}
+	for _, v := range b.bed.EC2.Volumes() {
+		volumes[string(v.ID)] = true
+	}
+	deleted, called, stored := len(b.bed.Kube.Deletions()), len(b.bed.EC2.MutatingCalls()), b.storedKeys(t)
+	return func() {
+		for _, d := range b.bed.Kube.Deletions()[deleted:] {
+			require.NotNil(t, d.Only, "%s %s is deleted by its name", d.Resource, d.Target)
+			require.NotNil(t, d.Only.UID, "%s %s is deleted by its name", d.Resource, d.Target)
+			require.NotContains(t, others, *d.Only.UID, "%s %s", d.Resource, d.Target)
+		}
+		for _, call := range b.bed.EC2.MutatingCalls()[called:] {
+			action, target, _ := strings.Cut(call, " ")
+			require.NotEqual(t, "DeleteSnapshot", action, "a drill makes no snapshot")
+			require.False(t, strings.HasPrefix(action, "Delete") && volumes[target], call)
+		}
+		now, left := b.storedKeys(t), leak.Everything(b.bed)
+		for _, key := range stored {
+			require.Contains(t, now, key)
+		}
+		for what := range all {
+			require.Contains(t, left, what)
+		}
+	}
+}
+
+// lookAlikes makes what a drill makes, as another drill of the same storage would, whose process lives.
+func (b *books) lookAlikes(t *testing.T) {
+	t.Helper()
+	if b.before["namespaces /"+otherDrill] {
+		return
+	}
+	labels, run := map[string]string{cage.Label: "true"}, map[string]string{runmark.Key: "other"}
+	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}
+	ns.SetName(otherDrill)
+	ns.SetLabels(labels)
+	ns.SetAnnotations(run)
+	pv := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "PersistentVolume", "spec": map[string]any{
+		"accessModes": []any{"ReadWriteOnce"}, "capacity": map[string]any{"storage": "1Gi"},
+		"csi": map[string]any{"driver": "ebs.csi.aws.com", "volumeHandle": "vol-other"},
+	}}}
+	pv.SetName("tisnap-other-1-data")
+	pv.SetLabels(map[string]string{"app.kubernetes.io/namespace": otherDrill})
+	pv.SetAnnotations(run)
+	for _, o := range []*unstructured.Unstructured{ns, pv} {
+		require.NoError(t, b.bed.Objects.Put(o))
+	}
+	snapshot := b.bed.EC2.Snapshots()[0]
+	tags := maps.Clone(snapshot.Tags)
+	tags[ebs.TagRun] = "other"
+	_, err := b.bed.EC2.CreateVolumeDirect("us-west-2a", cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}, tags)
+	require.NoError(t, err)
+	b.before = leak.Everything(b.bed)
+}
+
+// otherDrill is a cage of another drill.
+const otherDrill = "tisnap-drill-other"
+
+// storedKeys are those of the objects that no run may delete but its own: a drill deletes its locks.
+func (b *books) storedKeys(t *testing.T) (keys []string) {
+	t.Helper()
+	for _, key := range objectKeys(t, b.storage(t, b.storageURL), "") {
+		if !strings.HasPrefix(key, "locks/") {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // nothingOfDrills requires that no drill has left anything, be it in the cage, outside of it, or in EC2.

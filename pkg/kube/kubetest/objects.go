@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // state is what controllers read and write: the stand-in's store, or a real API server.
@@ -98,6 +99,17 @@ func (s *Objects) Everything() (all []string) {
 		}
 		for _, o := range s.state.peekAll(r.name, "") {
 			all = append(all, r.name+" "+meta(o).GetNamespace()+"/"+meta(o).GetName())
+		}
+	}
+	return all
+}
+
+// UIDs are those of all objects.
+func (s *Objects) UIDs() map[types.UID]string {
+	all := map[types.UID]string{}
+	for _, r := range resources() {
+		for _, o := range s.state.peekAll(r.name, "") {
+			all[meta(o).GetUID()] = r.name + " " + meta(o).GetNamespace() + "/" + meta(o).GetName()
 		}
 	}
 	return all

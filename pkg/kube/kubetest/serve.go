@@ -125,6 +125,10 @@ func (s *Server) note(c *call) {
 		}
 	}
 	s.sawMutation(c.verb + " " + c.resource.name + " " + seen.target())
+	if c.verb == "delete" {
+		o, _ := c.deleteOptions() // a body that cannot be read is refused later
+		s.sawDeletion(Deletion{Resource: c.resource.name, Target: seen.target(), Only: o.Preconditions})
+	}
 }
 
 func (s *Server) dispatch(c call) (answer any, code int, err error) {

@@ -7,9 +7,11 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/tisnap/tisnap/pkg/standin/fault"
@@ -44,6 +46,7 @@ type Server struct {
 	uninstalled map[string]bool
 	unknown     map[string][]string // fields that definitions lack, by resource
 	mutating    []string
+	deletions   []Deletion
 	podLogs     map[string]podLog // by namespace/pod
 	forwards    map[*forwarding]bool
 	barrier     *Barrier // nil: none
@@ -153,6 +156,25 @@ func (s *Server) MutatingCalls() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.mutating...)
+}
+
+// Deletion is a call that deletes an object, or several.
+type Deletion struct {
+	Resource, Target string
+	Only             *metav1.Preconditions
+}
+
+// Deletions lists those among MutatingCalls.
+func (s *Server) Deletions() []Deletion {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.deletions)
+}
+
+func (s *Server) sawDeletion(d Deletion) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deletions = append(s.deletions, d)
 }
 
 func (s *Server) sawMutation(call string) {
