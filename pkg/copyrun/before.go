@@ -10,12 +10,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
 // before finds the earlier copies of the backup's volumes in the target that came the same way: by their tags those
-// that exist, and by the storage's journals those that were deleted, which EC2 does not show.
-// others is how many copies of other runs are under way.
+// that exist, and by the storage's journals those that were deleted, which EC2 does not show. others is how many copies
+// of other runs are under way.
 func (r *run) before(ctx context.Context) (out map[cluster.VolumeID]copyplan.Before, others int, err error) {
 	found, err := r.Target.AllSnapshots(ctx)
 	if err != nil {
@@ -25,7 +26,6 @@ func (r *run) before(ctx context.Context) (out map[cluster.VolumeID]copyplan.Bef
 	if err != nil {
 		return nil, 0, failure.Annotate(err, "find earlier copies", r.To.URL())
 	}
-	over := r.copyOf().Over()
 	out = map[cluster.VolumeID]copyplan.Before{}
 	for _, s := range found {
 		if s.Tags[ebs.TagCopiedFrom] != "" && s.State == ebs.SnapshotPending &&
@@ -34,33 +34,39 @@ func (r *run) before(ctx context.Context) (out map[cluster.VolumeID]copyplan.Bef
 		}
 	}
 	for _, m := range r.found.manifest.Snapshots {
-		var b copyplan.Before
-		var newest time.Time
-		exists := map[cluster.SnapshotID]bool{}
-		last, at := lastOf(earlier, m.Volume, over)
-		for _, s := range found {
-			if s.Tags[ebs.TagCopiedFrom] == "" || s.Tags[ebs.TagVolumeOf+string(m.Role)] != string(m.Volume) ||
-				s.Tags[ebs.TagCopiedOver] != over ||
-				s.State != ebs.SnapshotCompleted || s.Tags[ebs.TagRun] == string(r.opts.Run) {
-				continue
-			}
-			b.Exists, b.Keys, exists[s.ID] = true, append(b.Keys, s.KMSKey), true
-			if s.StartedAt.After(newest) || newest.IsZero() {
-				newest, b.Archived = s.StartedAt, s.Archived
-			}
-			ours := func(r madeBefore) bool { return string(r.run) == s.Tags[ebs.TagRun] }
-			if s.StartedAt.After(at) && !slices.ContainsFunc(earlier, ours) { // for another storage, and later
-				last = ""
-			}
-		}
-		if last != "" && !exists[last] {
-			b.Exists = false
-		}
-		if b.Exists || last != "" {
+		if b, there := r.beforeOf(m, found, earlier); there {
 			out[m.Volume] = b
 		}
 	}
 	return out, others, nil
+}
+
+// beforeOf is before of one volume, if it was copied earlier.
+func (r *run) beforeOf(
+	m manifest.Snapshot, found []ebs.Snapshot, earlier []madeBefore,
+) (b copyplan.Before, there bool) {
+	var newest time.Time
+	exists, over := map[cluster.SnapshotID]bool{}, r.copyOf().Over()
+	last, at := lastOf(earlier, m.Volume, over)
+	for _, s := range found {
+		if s.Tags[ebs.TagCopiedFrom] == "" || s.Tags[ebs.TagVolumeOf+string(m.Role)] != string(m.Volume) ||
+			s.Tags[ebs.TagCopiedOver] != over ||
+			s.State != ebs.SnapshotCompleted || s.Tags[ebs.TagRun] == string(r.opts.Run) {
+			continue
+		}
+		b.Exists, b.Keys, exists[s.ID] = true, append(b.Keys, s.KMSKey), true
+		if s.StartedAt.After(newest) || newest.IsZero() {
+			newest, b.Archived = s.StartedAt, s.Archived
+		}
+		ours := func(r madeBefore) bool { return string(r.run) == s.Tags[ebs.TagRun] }
+		if s.StartedAt.After(at) && !slices.ContainsFunc(earlier, ours) { // for another storage, and later
+			last = ""
+		}
+	}
+	if last != "" && !exists[last] {
+		b.Exists = false
+	}
+	return b, b.Exists || last != ""
 }
 
 // madeBefore are the copies that EC2 accepted for a run.

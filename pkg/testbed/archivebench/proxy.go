@@ -44,7 +44,8 @@ func (p *path) open(ctx context.Context) error {
 			if err != nil {
 				return
 			}
-			p.conns.Go(func() { p.carry(ctx, c.(*net.TCPConn)) })
+			near, _ := c.(*net.TCPConn) // the listener is of TCP
+			p.conns.Go(func() { p.carry(ctx, near) })
 		}
 	})
 	return nil
@@ -64,7 +65,7 @@ func (p *path) carry(ctx context.Context, near *net.TCPConn) {
 		_ = near.Close() // the client sees it
 		return
 	}
-	away := c.(*net.TCPConn)
+	away, _ := c.(*net.TCPConn)                                                  // as asked for
 	defer context.AfterFunc(ctx, func() { _, _ = near.Close(), away.Close() })() // ends both directions
 	left := p.life()
 	var both sync.WaitGroup
