@@ -106,7 +106,9 @@ type copyPlanDoc struct {
 	// Others is how many copies tisnap's other runs have under way into the region, of the 20 that EC2 makes at a time.
 	Others int `json:"others,omitempty"`
 	// Seconds is the shortest time that the throughput of copies with a duration allows; EC2 promises none without.
-	Seconds float64 `json:"seconds"`
+	// AllChangedSeconds is that if every block has changed since the last copies.
+	Seconds           float64 `json:"seconds"`
+	AllChangedSeconds float64 `json:"allChangedSeconds"`
 	// EachSeconds is the duration that is asked for each copy; absent without --within.
 	EachSeconds float64 `json:"eachSeconds,omitempty"`
 	// TransferUSD is what AWS bills for the transfer between regions, at most; null if unknown. MonthUSD is what it
@@ -131,7 +133,7 @@ func copyPlan(
 		header: newHeader("CopyPlan"), Backup: opts.Backup, Cluster: opts.Cluster, Storage: deps.To.URL(),
 		FromRegion: p.FromRegion, ToRegion: p.ToRegion, Account: p.Account, Share: p.Share, Items: []plannedCopyItem{},
 		FullBytes: p.FullBytes, ChangedBytes: p.ChangedBytes, Others: p.Others,
-		Seconds: p.Least.Seconds(), EachSeconds: p.Each.Seconds(),
+		Seconds: p.Least.Seconds(), AllChangedSeconds: p.AllChanged.Seconds(), EachSeconds: p.Each.Seconds(),
 	}
 	all := float64(p.FullBytes+p.ChangedBytes) / (1 << 30)
 	usd := func(price *float64) *float64 {
@@ -178,13 +180,24 @@ func (d *copyPlanDoc) table(w io.Writer, v view) error {
 	}
 	_, err := fmt.Fprintf(w,
 		"\nwould copy backup %s of %s from %s to %s of account %s%s\n"+
-			"%s in full, and what has changed of %s, %s\n%s\nnothing was changed\n",
+			"%s in full, and what has changed of %s\n%s\n%s\nnothing was changed\n",
 		d.Backup, d.Cluster, d.FromRegion, d.ToRegion, d.Account, share, iBytes(d.FullBytes), iBytes(d.ChangedBytes),
 		d.least(), d.bill())
 	return err
 }
 
-func (d *copyPlanDoc) least() string { return "in " + report.Roughly(d.Seconds) + " at least" }
+// least is how long the copies take at least: what incremental ones take is known only if all has changed.
+func (d *copyPlanDoc) least() string {
+	switch {
+	case d.AllChangedSeconds <= d.Seconds:
+		return "in " + report.Roughly(d.Seconds) + " at least"
+	case d.Seconds == 0:
+		return "in " + report.Roughly(d.AllChangedSeconds) + " at least if every block has changed"
+	default:
+		return "in " + report.Roughly(d.Seconds) + " at least, " + report.Roughly(d.AllChangedSeconds) +
+			" if every block has changed"
+	}
+}
 
 func (d *copyPlanDoc) bill() string {
 	return fmt.Sprintf("at most %s USD for the transfer, and %s USD a month", usd(d.TransferUSD), usd(d.MonthUSD))

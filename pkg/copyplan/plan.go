@@ -125,15 +125,25 @@ func (p Plan) Next(running, done map[cluster.SnapshotID]bool, slots int) []Copy 
 	return next
 }
 
-// Least is the shortest time in which EC2 completes the plan if it was asked for a duration, with so many bytes a
-// second for all copies (RateOfPair, unless the quota is lower). It takes all data of each snapshot: whether EC2
-// does so for one that moves only changes is not documented.
+// Least is what EC2 takes for the plan at least, with so many bytes a second for all copies (RateOfPair, unless the
+// quota is lower): the time of those that surely move all data. What the others move is unknown before.
 func (p Plan) Least(pair int64) time.Duration {
+	return p.shortest(pair, func(c Copy) bool { return c.Full != Incremental && c.Full != UnknownKey })
+}
+
+// AllChanged is Least if the others, too, move all data, as every block has changed.
+func (p Plan) AllChanged(pair int64) time.Duration {
+	return p.shortest(pair, func(Copy) bool { return true })
+}
+
+func (p Plan) shortest(pair int64, moves func(Copy) bool) time.Duration {
 	var all int64
 	ofVolume := map[cluster.VolumeID]int64{} // its copies run one after the other
 	for _, c := range p.Copies {
-		all += c.Bytes
-		ofVolume[c.Volume] += c.Bytes
+		if moves(c) {
+			all += c.Bytes
+			ofVolume[c.Volume] += c.Bytes
+		}
 	}
 	least := seconds(all, min(max(1, pair), Slots*RateOfOne))
 	for _, bytes := range ofVolume {
@@ -142,9 +152,10 @@ func (p Plan) Least(pair int64) time.Duration {
 	return least
 }
 
-// CheckWithin refuses a duration in which EC2 cannot complete the plan. The error is Usage, and nothing was called.
+// CheckWithin refuses a duration in which EC2 cannot complete the plan. It takes all data of each snapshot: whether EC2
+// does so for one that moves only changes is not documented. The error is Usage, and nothing was called.
 func (p Plan) CheckWithin(within time.Duration, pair int64) error {
-	least := p.Least(pair)
+	least := p.AllChanged(pair)
 	if within >= least {
 		return nil
 	}

@@ -2,6 +2,7 @@ package copyplan_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -94,24 +95,38 @@ func TestCheckWithin_BelowTheThroughput_Refused(t *testing.T) {
 	}
 	twice := []copyplan.Snapshot{snapshot(1, 3000*gib), snapshot(2, 3000*gib)}
 	twice[1].Volume = twice[0].Volume
+	all := map[cluster.VolumeID]copyplan.Before{}
+	for _, s := range thirty {
+		all[s.Volume] = copyplan.Before{Exists: true, Keys: []string{""}}
+	}
+	one := map[cluster.VolumeID]copyplan.Before{"vol-000": all["vol-000"]}
+	unknown := slices.Clone(thirty[:1])
+	unknown[0].KeyUnknown = true
 	for name, test := range map[string]struct {
 		snapshots []copyplan.Snapshot
-		least     time.Duration
+		before    map[cluster.VolumeID]copyplan.Before
+		// least is for what is surely moved, and within for all data.
+		least, within time.Duration
 	}{
-		"nothing":                      {nil, 0},
-		"one, by what one copy gets":   {thirty[:1], 6144 * time.Second},
-		"two of one volume in a row":   {twice, 2 * 6144 * time.Second},
-		"thirty, by the regions' pair": {thirty, 46080 * time.Second},
+		"nothing":                      {nil, nil, 0, 0},
+		"one, by what one copy gets":   {thirty[:1], nil, 6144 * time.Second, 6144 * time.Second},
+		"two of one volume in a row":   {twice, nil, 2 * 6144 * time.Second, 2 * 6144 * time.Second},
+		"thirty, by the regions' pair": {thirty, nil, 46080 * time.Second, 46080 * time.Second},
+		"thirty after thirty":          {thirty, all, 0, 46080 * time.Second},
+		"two, one after another":       {thirty[:2], one, 6144 * time.Second, 6144 * time.Second},
+		"thirty, one after another":    {thirty, one, 44544 * time.Second, 46080 * time.Second},
+		"one of an unknown key":        {unknown, one, 0, 6144 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := copyplan.Make(test.snapshots, nil)
+			p := copyplan.Make(test.snapshots, test.before)
 			require.Equal(t, test.least, p.Least(copyplan.RateOfPair))
-			require.NoError(t, p.CheckWithin(test.least, copyplan.RateOfPair))
-			if test.least == 0 {
+			require.Equal(t, test.within, p.AllChanged(copyplan.RateOfPair))
+			require.NoError(t, p.CheckWithin(test.within, copyplan.RateOfPair))
+			if test.within == 0 {
 				return
 			}
-			err := p.CheckWithin(test.least-time.Second, copyplan.RateOfPair)
+			err := p.CheckWithin(test.within-time.Second, copyplan.RateOfPair)
 			require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
 			require.NotEmpty(t, failure.HintOf(err))
 		})

@@ -18,8 +18,9 @@ type Plan struct {
 	Share                bool   // the source's snapshots are shared with it meanwhile
 	// Others is how many copies tisnap's other runs have under way into the region: of EC2's slots these are taken.
 	Others int
-	// Least is the shortest time that the throughput between the regions allows.
-	Least time.Duration
+	// Least is the shortest time that the throughput between the regions allows, and AllChanged is that if every block
+	// has changed.
+	Least, AllChanged time.Duration
 	// Each is the duration that is asked for each copy, so that all are done in the time that the user chose; 0
 	// without.
 	Each time.Duration
@@ -93,7 +94,7 @@ func (r *run) plan(ctx context.Context, s *phase.Scope) error {
 	case quotas.CopyRate > 0:
 		pair = quotas.CopyRate
 	}
-	r.result.Plan.Least = p.Least(pair)
+	r.result.Plan.Least, r.result.Plan.AllChanged = p.Least(pair), p.AllChanged(pair)
 	if r.opts.Within == 0 {
 		return nil
 	}

@@ -70,6 +70,12 @@ func copyPlanGuards() []Mutant {
 	const asPlanned = "the plan of a copy is what EC2 does"
 	const ofWhat = "what a copy is of is in its manifest"
 	return []Mutant{
+		in("pkg/copyplan/plan.go", "an incremental copy is announced to take as long as a full one at least", asPlanned,
+			"		if moves(c) {", "		if true {",
+			"TestCheckWithin_BelowTheThroughput_Refused"),
+		in("pkg/copyplan/plan.go", "a duration counts as long enough though all data may have to be moved in it", asPlanned,
+			"	least := p.AllChanged(pair)\n", "	least := p.Least(pair)\n",
+			"TestCheckWithin_BelowTheThroughput_Refused"),
 		in("pkg/copyrun/keys.go", "a copy under another key of the same alias is announced as incremental", asPlanned,
 			"		return key.ARN", "		return name",
 			"TestRun_KeysOfTheCopies_PlannedAsEC2Copies"),
