@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -29,6 +30,43 @@ func (l *lab) shareAll(t *testing.T, change func(ctx context.Context, id cluster
 	t.Helper()
 	for _, s := range l.from.server.Snapshots() {
 		require.NoError(t, change(t.Context(), s.ID, []string{away}))
+	}
+}
+
+// A pull by credentials that may not write to the source's storage has no lease there: it warns, and copies all the same. If
+// what it cannot protect is deleted before it copies, there is no copy.
+func TestRun_PullMayNotWriteToTheSource_WarnsAndCopies(t *testing.T) {
+	t.Parallel()
+	for name, deleted := range map[string]bool{"it stays": false, "it is deleted meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, 2)
+			backup := l.backup(t)
+			l.shareAll(t, l.from.client.ShareSnapshot)
+			written := len(l.from.store.MutatingCalls())
+			deny := fault.Rule{Point: "s3.PutObject", Position: fault.Before, Code: "AccessDenied", Times: -1}
+			if deleted {
+				deny.Times, deny.Do = 1, func() {
+					_, err := gc.Delete(t.Context(), gc.Deps{EBS: l.from.client, Store: l.from.at()}, gc.DeleteOptions{Backup: backup, Last: true, Rate: 1000})
+					assert.NoError(t, err)
+				}
+			}
+			require.NoError(t, l.from.s3.Add(deny))
+			reported := &notes{}
+			deps := l.deps()
+			deps.Source, deps.Sink = pulling{l.from.client}, reported
+			result, err := copyrun.Run(t.Context(), deps, l.options(backup, "run-1"))
+			require.Contains(t, reported.text, "cannot be written to, so that the backup may be deleted while it is copied")
+			if deleted {
+				require.Equal(t, failure.NotFound, failure.KindOf(err), "%v", err)
+				require.Zero(t, l.copies())
+				return
+			}
+			require.NoError(t, err)
+			require.True(t, result.Sealed)
+			l.requireWhole(t, backup)
+			require.Len(t, l.from.store.MutatingCalls(), written)
+		})
 	}
 }
 
