@@ -112,8 +112,9 @@ type copyPlanDoc struct {
 	// EachSeconds is the duration that is asked for each copy; absent without --within.
 	EachSeconds float64 `json:"eachSeconds,omitempty"`
 	// TransferUSD is what AWS bills for the transfer between regions, at most; null if unknown. MonthUSD is what it
-	// bills for keeping the copies, at most.
+	// bills for keeping the copies, at most. WithinUSD is what --within costs besides, at most; absent without it.
 	TransferUSD *float64 `json:"transferUSD,omitempty"`
+	WithinUSD   *float64 `json:"withinUSD,omitempty"`
 	MonthUSD    *float64 `json:"monthUSD,omitempty"`
 }
 
@@ -146,6 +147,9 @@ func copyPlan(
 	doc.MonthUSD = usd(prices.MonthOfGB())
 	if doc.TransferUSD = usd(prices.Snapshot.CopyGB); p.FromRegion == p.ToRegion {
 		doc.TransferUSD = new(float64)
+	}
+	if p.Each > 0 {
+		doc.WithinUSD = usd(prices.Snapshot.CopyWithinGB)
 	}
 	for _, c := range p.Copies {
 		doc.Items = append(doc.Items, plannedCopyItem{
@@ -200,5 +204,10 @@ func (d *copyPlanDoc) least() string {
 }
 
 func (d *copyPlanDoc) bill() string {
-	return fmt.Sprintf("at most %s USD for the transfer, and %s USD a month", usd(d.TransferUSD), usd(d.MonthUSD))
+	within := ""
+	if d.EachSeconds > 0 {
+		within = fmt.Sprintf(" %s USD for --within,", usd(d.WithinUSD))
+	}
+	return fmt.Sprintf("at most %s USD for the transfer,%s and %s USD a month", usd(d.TransferUSD), within,
+		usd(d.MonthUSD))
 }

@@ -21,6 +21,8 @@ type Prices struct {
 	Snapshot struct {
 		GBMonth *float64 `toml:"gb_month"`
 		CopyGB  *float64 `toml:"copy_gb"`
+		// CopyWithinGB is billed besides for a copy in a time that is asked for.
+		CopyWithinGB *float64 `toml:"copy_within_gb"`
 	} `toml:"snapshot"`
 	GP3 VolumePrice `toml:"gp3"`
 	IO2 VolumePrice `toml:"io2"`
@@ -98,7 +100,8 @@ func parsePrices(body []byte, path string) (*Prices, error) {
 
 func (p *Prices) all() []*float64 {
 	out := []*float64{
-		p.Snapshot.GBMonth, p.Snapshot.CopyGB, p.FastRestore.Hour, p.Initialization.GB, p.Objects.GBMonth,
+		p.Snapshot.GBMonth, p.Snapshot.CopyGB, p.Snapshot.CopyWithinGB,
+		p.FastRestore.Hour, p.Initialization.GB, p.Objects.GBMonth,
 		p.Direct.List1000, p.Direct.Get1000, p.Direct.Put1000, p.Requests.Put1000, p.Requests.Get1000,
 	}
 	for _, v := range []VolumePrice{p.GP3, p.IO2, p.IO1} {
