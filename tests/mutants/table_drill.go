@@ -82,6 +82,21 @@ func drillGuards() []Mutant {
 	}
 }
 
+// drillChoiceGuards are those of what is drilled.
+func drillChoiceGuards() []Mutant {
+	const inTurn = "each backup is drilled in its turn"
+	return []Mutant{
+		in("pkg/cli/drill_deps.go", "the oldest backup is drilled again and again", inTurn,
+			"		if r.State == runs.Done && ", "		if r.State == runs.Running && ", "TestPick_OldestUndrilled"),
+		in("pkg/cli/drill_deps.go", "a backup whose drill failed counts as one that passed", inTurn,
+			"		if r.State == runs.Done && ", "		if ", "TestPick_OldestUndrilled"),
+		in("pkg/cli/drill_deps.go", "a random pick cannot be made again", inTurn,
+			"rand.New(rand.NewPCG(seed, 0)).IntN(", "rand.IntN(", "TestPick_Random_FollowsItsSeedAndTakesEach"),
+		in("pkg/cli/drill_deps.go", "a random pick is always the same one", inTurn,
+			"rand.NewPCG(seed, 0)", "rand.NewPCG(0, 0)", "TestPick_Random_FollowsItsSeedAndTakesEach"),
+	}
+}
+
 // drillRunGuards are those of the run of a drill.
 func drillRunGuards() []Mutant {
 	const provesSomething = "a drill passes only by what it has checked"
