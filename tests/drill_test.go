@@ -103,10 +103,10 @@ func (b *books) lookAlikes(t *testing.T) {
 	for _, o := range []*unstructured.Unstructured{ns, pv} {
 		require.NoError(t, b.bed.Objects.Put(o))
 	}
-	snapshot := b.bed.EC2.Snapshots()[0]
-	tags := maps.Clone(snapshot.Tags)
+	tags := maps.Clone(b.bed.EC2.Snapshots()[0].Tags)
 	tags[ebs.TagRun] = "other"
-	_, err := b.bed.EC2.CreateVolumeDirect("us-west-2a", cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}, tags)
+	zone := b.bed.EC2.Volumes()[0].Zone // a node's
+	_, err := b.bed.EC2.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: 1}, tags)
 	require.NoError(t, err)
 	b.before = leak.Everything(b.bed)
 }
