@@ -2,11 +2,13 @@ package tidb_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"net"
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -122,6 +124,57 @@ func TestQuery_Writes_Refused(t *testing.T) { //nolint:tparallel // the parts sh
 	require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "can not execute write statement")
 	require.Empty(t, l.sent("READ ONLY"), "TiDB has no transactions that only read")
+}
+
+// A copy of a cluster is checked as it was: TTL would delete rows of it, and ANALYZE read all of it.
+func TestRest_TurnsOffWhatWorksByItself(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	require.NoError(t, l.client.Rest(within(t)))
+	require.Equal(t, map[string]string{
+		"tidb_ttl_job_enable": "OFF", "tidb_enable_auto_analyze": "OFF", "tidb_gc_enable": "ON",
+	}, l.server.Globals(), "GC is held by PD: off, it would stay off")
+}
+
+func TestRest_OneIsRefused_TheOtherIsOff(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	require.NoError(t, l.faults.Add(fault.Rule{Point: "tidb.SetGlobal", Position: fault.Before, Code: "1227"}))
+	err := l.client.Rest(within(t))
+	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "tidb_ttl_job_enable")
+	require.Equal(t, "OFF", l.server.Globals()["tidb_enable_auto_analyze"])
+}
+
+// The stand-in takes no variable that TiDB does not have, so that a misspelt one is found.
+func TestSet_AsTiDBRefuses(t *testing.T) {
+	t.Parallel()
+	for statement, want := range map[string]uint16{
+		"SET GLOBAL tidb_ttl_job_enabled = OFF": 1193, "SET ttl = 1": 1193, "SET tidb_ttl_job_enable = OFF": 1229,
+		"SET GLOBAL tidb_snapshot = '1'": 1228, "SET GLOBAL tidb_ttl_job_enable = 'maybe'": 1231,
+		"SET @@global.tidb_ttl_job_enable = 0": 0, "SET GLOBAL tidb_ttl_job_enable = OFF, tidb_snapshot = ''": 0,
+	} {
+		t.Run(statement, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			conf := mysql.NewConfig()
+			conf.Net, conf.Addr, conf.User, conf.Passwd = "tcp", l.server.Addr(), "root", "secret-word"
+			connector, err := mysql.NewConnector(conf)
+			require.NoError(t, err)
+			db := sql.OpenDB(connector)
+			defer db.Close()
+			_, err = db.ExecContext(within(t), statement)
+			if want == 0 {
+				require.NoError(t, err)
+				require.Equal(t, "OFF", l.server.Globals()["tidb_ttl_job_enable"])
+				return
+			}
+			var refused *mysql.MySQLError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, want, refused.Number)
+			require.Equal(t, "ON", l.server.Globals()["tidb_ttl_job_enable"])
+		})
+	}
 }
 
 func TestErrors_HaveHints(t *testing.T) {

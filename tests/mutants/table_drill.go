@@ -82,9 +82,10 @@ func drillGuards() []Mutant {
 	}
 }
 
-// drillChoiceGuards are those of what is drilled.
+// drillChoiceGuards are those of what is drilled, and that it does not change meanwhile.
 func drillChoiceGuards() []Mutant {
 	const inTurn = "each backup is drilled in its turn"
+	const atRest = "a copy does not change while it is checked"
 	return []Mutant{
 		in("pkg/cli/drill_deps.go", "the oldest backup is drilled again and again", inTurn,
 			"		if r.State == runs.Done && ", "		if r.State == runs.Running && ", "TestPick_OldestUndrilled"),
@@ -94,6 +95,10 @@ func drillChoiceGuards() []Mutant {
 			"rand.New(rand.NewPCG(seed, 0)).IntN(", "rand.IntN(", "TestPick_Random_FollowsItsSeedAndTakesEach"),
 		in("pkg/cli/drill_deps.go", "a random pick is always the same one", inTurn,
 			"rand.NewPCG(seed, 0)", "rand.NewPCG(0, 0)", "TestPick_Random_FollowsItsSeedAndTakesEach"),
+		in("pkg/tidb/client.go", "TTL deletes rows of a copy while they are checked", atRest,
+			`"tidb_ttl_job_enable"`, `"tidb_ttl_job_enabled"`, "TestRest_TurnsOffWhatWorksByItself"),
+		in("pkg/tidb/client.go", "a copy analyzes its tables while they are checked", atRest,
+			`, "tidb_enable_auto_analyze"`, "", "TestRest_TurnsOffWhatWorksByItself"),
 	}
 }
 

@@ -40,6 +40,7 @@ type Server struct {
 	mu         sync.Mutex
 	open       map[net.Conn]bool
 	statements []string
+	globals    map[string]string
 }
 
 // Start serves on loopback until Close.
@@ -54,7 +55,7 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start TiDB: %w", err)
 	}
-	s := &Server{cfg: cfg, listener: listener, open: map[net.Conn]bool{}}
+	s := &Server{cfg: cfg, listener: listener, open: map[net.Conn]bool{}, globals: newGlobals()}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.wg.Go(s.accept)
 	return s, nil

@@ -40,7 +40,7 @@ var (
 	begins     = regexp.MustCompile(`(?i)^(BEGIN|START TRANSACTION)$`)
 	ends       = regexp.MustCompile(`(?i)^(COMMIT|ROLLBACK)$`)
 	readOnly   = regexp.MustCompile(`(?i)^(SET (SESSION )?TRANSACTION|START TRANSACTION) READ ONLY$`)
-	assigns    = regexp.MustCompile(`(?i)([a-z_@.]+)\s*:?=\s*'?([^',]*)'?`)
+	assigns    = regexp.MustCompile(`(?i)(GLOBAL\s+|@@GLOBAL\.)?([a-z_]+)\s*:?=\s*'?([^',]*)'?`)
 	listTables = regexp.MustCompile(`(?i)^SELECT table_schema, table_name FROM information_schema\.tables `)
 	onTable    = regexp.MustCompile("(?i)^ADMIN (CHECK|CHECKSUM) TABLE `([^`]+)`\\.`([^`]+)`$")
 	writes     = regexp.MustCompile(`(?is)^(WITH\b.*\)\s*)?(INSERT|UPDATE|DELETE|REPLACE|CREATE|DROP|ALTER|TRUNCATE|LOAD)\b`)
@@ -61,7 +61,7 @@ func (s *session) run(ctx context.Context, statement string) (result, error) {
 		return result{}, refusal(1235, "function READ ONLY has only noop implementation in tidb now, "+
 			"use tidb_enable_noop_functions to enable these functions")
 	case strings.HasPrefix(strings.ToUpper(text), "SET "):
-		return result{}, s.set(text[len("SET "):])
+		return result{}, s.set(ctx, text[len("SET "):])
 	case writes.MatchString(text) && s.snapshot != 0:
 		return result{}, refusal(1105, "can not execute write statement when 'tidb_snapshot' is set")
 	case strings.EqualFold(text, "SELECT VERSION()"):
@@ -76,24 +76,31 @@ func one(column string, value any) result {
 	return result{columns: []string{column}, rows: [][]any{{value}}}
 }
 
-// set takes session variables; one that it does not know changes nothing.
-func (s *session) set(assignments string) error {
+// set takes tidb_snapshot of the session, and the variables of the cluster.
+func (s *session) set(ctx context.Context, assignments string) error {
 	for _, m := range assigns.FindAllStringSubmatch(assignments, -1) {
-		if !strings.HasSuffix(strings.ToLower(m[1]), "tidb_snapshot") {
-			continue
+		global, name, value := m[1] != "", strings.ToLower(m[2]), m[3]
+		var err error
+		switch {
+		case name != snapshotVariable:
+			err = s.server.setGlobal(ctx, global, name, value)
+		case global:
+			err = refusal(1228, "Variable '%s' is a SESSION variable and can't be used with SET GLOBAL", name)
+		case value == "":
+			s.snapshot = 0
+		default:
+			if s.snapshot, err = strconv.ParseUint(value, 10, 64); err != nil {
+				err = refusal(1105, "cannot parse tidb_snapshot %q", value)
+			}
 		}
-		s.snapshot = 0
-		if m[2] == "" {
-			continue
-		}
-		ts, err := strconv.ParseUint(m[2], 10, 64)
 		if err != nil {
-			return refusal(1105, "cannot parse tidb_snapshot %q", m[2])
+			return err
 		}
-		s.snapshot = ts
 	}
 	return nil
 }
+
+const snapshotVariable = "tidb_snapshot"
 
 // view is the cluster as the session sees it.
 func (s *session) view(ctx context.Context) (view, error) {
