@@ -93,6 +93,30 @@ func TestCopy_SourceIsGone_CopyIsABackup(t *testing.T) {
 	p.requireRows(t, "copy", rows)
 }
 
+// Of copies that were made in another order than the backups, prune keeps what the next copy is incremental to, unless it may
+// be full.
+func TestCopy_PruneMayMakeTheNextFull(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, testbed.Config{Scale: 20})
+	_, err := p.bed.CreateCluster(t.Context(), prod, 3)
+	require.NoError(t, err)
+	const away = "s3://" + testbed.Bucket + "/away"
+	for _, args := range [][]string{
+		{"backup", prod.String(), "--name", "first"}, {"backup", prod.String(), "--name", "second"},
+		{"copy", "second", "--to-storage", away, "--to-region", testbed.AwayRegion},
+		{"copy", "first", "--to-storage", away, "--to-region", testbed.AwayRegion},
+	} {
+		e := p.run(t, append(args, "--storage", whole)...)
+		require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	}
+	all := len(p.bed.Away.Snapshots())
+	prune := []string{"prune", "--storage", away, "--keep-last", "1", "--yes", "--delete-rate", "100"}
+	require.Equal(t, cli.ExitDone, p.runAway(t, prune...))
+	require.Len(t, p.bed.Away.Snapshots(), all)
+	require.Equal(t, cli.ExitDone, p.runAway(t, append(prune, "--allow-full")...))
+	require.Len(t, p.bed.Away.Snapshots(), all/2)
+}
+
 // archiveCopy archives a copy, whose snapshots are not of the volumes that EC2 reports.
 func archiveCopy(t *testing.T, p *place, storage string, volumes int) {
 	t.Helper()
