@@ -18,7 +18,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/kube/cage"
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/pd/pdtest"
 	"github.com/tisnap/tisnap/pkg/report"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed/leak"
 )
 
@@ -131,6 +134,31 @@ func (b *books) nothingOfDrills(t *testing.T) {
 	require.NoError(t, leak.AwaitNoMore(t.Context(), b.bed, b.before, 10*time.Second))
 }
 
+// holdsGC returns what requires that PD of the drill's cluster held GC at the backup's timestamp during a check, and that
+// this PD is gone.
+func (b *books) holdsGC(t *testing.T, backup cluster.BackupID, run cluster.RunID) func() {
+	t.Helper()
+	m, err := manifest.Decode(get(t, b.storage(t, b.storageURL), manifest.ManifestKey(backup)))
+	require.NoError(t, err)
+	copied, seen := cluster.Name{Namespace: cage.Name(run), Name: prod.Name}, make(chan map[string]pdtest.SafePoint, 1)
+	require.NoError(t, b.faults.Add(fault.Rule{Point: "tidb.AdminCheckTable", Position: fault.Slow, Do: func() {
+		if c := b.bed.Nodes.Cluster(copied); c != nil {
+			seen <- c.PD.ServiceSafePoints()
+		}
+	}}))
+	return func() {
+		require.Len(t, seen, 1, "no table was checked in the cage")
+		held := map[uint64]bool{}
+		for service, point := range <-seen {
+			if strings.HasPrefix(service, "tisnap-drill-") {
+				held[point.TS] = !point.ExpiredAt.IsZero()
+			}
+		}
+		require.Equal(t, map[uint64]bool{uint64(m.BackupTS): true}, held)
+		require.Nil(t, b.bed.Nodes.Cluster(copied))
+	}
+}
+
 // A drill of a good backup passes and leaves nothing; one of a torn backup fails at its checks, and leaves nothing either.
 func TestDrill(t *testing.T) { //nolint:tparallel // the parts drill one backup, one after another
 	t.Parallel()
@@ -148,8 +176,10 @@ func TestDrill(t *testing.T) { //nolint:tparallel // the parts drill one backup,
 		require.Equal(t, cli.ExitCode(2), e.code, e.stderr)
 	})
 	t.Run("good", func(t *testing.T) {
-		e, out := b.drillOf(t, "newer")
+		held := b.holdsGC(t, "newer", "drill-good")
+		e, out := b.drillOf(t, "newer", "--run-id", "drill-good")
 		require.Equal(t, cli.ExitDone, e.code, e.stderr)
+		held()
 		require.True(t, out.Passed)
 		d := out.Report.Drilled
 		require.Equal(t, []drill.State{drill.Passed, drill.Passed, drill.Gone}, []drill.State{d.Restore, d.Checks, d.TearDown})

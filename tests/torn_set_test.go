@@ -16,6 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/standin/disk"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/leak"
 	"github.com/tisnap/tisnap/pkg/testbed/workload"
@@ -36,6 +37,7 @@ const entries = 40
 type books struct {
 	*place
 	storageURL string
+	faults     *fault.Plan
 	keys       *workload.Cluster
 	sums       string          // of tables, for a drill's file
 	stderr     string          // by the last restore, on stderr
@@ -46,9 +48,11 @@ type books struct {
 // the heartbeat are in regions of their own, which begin on different stores.
 func newBooks(t *testing.T, replicas, operator int) *books {
 	t.Helper()
-	b := &books{storageURL: tornStorage, place: newPlace(t, testbed.Config{Nodes: 6, Scale: 50, Operator: operator, Boot: tikvtest.Placement{
-		Replicas: replicas, Keys: [][]byte{ledger.IndexPrefix(), ledger.RowPrefix()},
-	}})}
+	faults := &fault.Plan{}
+	b := &books{storageURL: tornStorage, faults: faults, place: newPlace(t, testbed.Config{
+		Nodes: 6, Scale: 50, Operator: operator, Faults: faults,
+		Boot: tikvtest.Placement{Replicas: replicas, Keys: [][]byte{ledger.IndexPrefix(), ledger.RowPrefix()}},
+	})}
 	c, err := b.bed.CreateCluster(t.Context(), prod, 3)
 	require.NoError(t, err)
 	b.keys, err = workload.Connect(t.Context(), c.PD.URLs())

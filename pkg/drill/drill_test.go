@@ -47,6 +47,35 @@ func TestRun_AllPass_NothingIsLeft(t *testing.T) {
 	require.NotEqual(t, runID, f.Drill.Targets[0].Run)
 }
 
+// GC of the restored cluster is held before the checks, and for longer than they take; without it there are none.
+func TestRun_HoldsGCForItsChecks(t *testing.T) {
+	t.Parallel()
+	for name, refused := range map[string]error{"held": nil, "refused": failure.New(failure.Denied, "hold GC", "", "no")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			var calls []string
+			l.db.during = func() { calls = append(calls, "check") }
+			d, o := l.deps(), options()
+			d.HoldGC = func(_ context.Context, target cluster.Name, run cluster.RunID, ttl time.Duration) error {
+				calls = append(calls, "hold")
+				assert.Equal(t, l.last, drill.Target{Run: run, Cluster: target, Tags: l.last.Tags})
+				assert.GreaterOrEqual(t, ttl, o.Checks.Budget+time.Minute)
+				return refused
+			}
+			r, err := drill.Run(within(t), d, o)
+			if refused == nil {
+				require.NoError(t, err)
+				require.Equal(t, []string{"hold", "check"}, calls)
+				return
+			}
+			require.Error(t, err)
+			require.Equal(t, []string{"hold"}, calls)
+			require.Equal(t, [3]drill.State{drill.Passed, drill.NotMade, drill.Gone}, states(r))
+		})
+	}
+}
+
 func TestRun_ChecksDoNotPass_IsTornDown(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

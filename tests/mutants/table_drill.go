@@ -99,6 +99,8 @@ func drillChoiceGuards() []Mutant {
 			`"tidb_ttl_job_enable"`, `"tidb_ttl_job_enabled"`, "TestRest_TurnsOffWhatWorksByItself"),
 		in("pkg/tidb/client.go", "a copy analyzes its tables while they are checked", atRest,
 			`, "tidb_enable_auto_analyze"`, "", "TestRest_TurnsOffWhatWorksByItself"),
+		in("pkg/drill/check.go", "GC of a copy is not held while it is checked", atRest,
+			"	if r.HoldGC != nil {", "	if false {", "TestRun_HoldsGCForItsChecks"),
 	}
 }
 
