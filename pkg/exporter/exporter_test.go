@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/metrics"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/report"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -97,6 +100,48 @@ func TestMetrics_DescribeTheStorage(t *testing.T) {
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	require.NoError(t, err)
 	assert.Empty(t, problems)
+}
+
+// Only a drill that passed makes the cluster's last one later.
+func TestMetrics_LastDrillThatPassed(t *testing.T) {
+	t.Parallel()
+	of, at := cluster.Name{Namespace: "tidb", Name: "prod"}, time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC)
+	drilled := func(run cluster.RunID, days int, outcome phase.Outcome) *report.Report {
+		r := exportertest.Drill("nightly-1", of, run, at)
+		r.Outcome, r.Finished = outcome, at.AddDate(0, 0, days)
+		return r
+	}
+	for name, row := range map[string]struct {
+		drills []*report.Report
+		days   int // after at; 0 if there is no such metric
+	}{
+		"one passed":       {[]*report.Report{drilled("r1", 1, phase.Done)}, 1},
+		"two passed":       {[]*report.Report{drilled("r1", 2, phase.Done), drilled("r2", 1, phase.Done)}, 2},
+		"one failed later": {[]*report.Report{drilled("r1", 1, phase.Done), drilled("r2", 2, phase.Failed)}, 1},
+		"one failed":       {[]*report.Report{drilled("r1", 1, phase.Failed)}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := objstoretest.NewMemory(nil)
+			s := exportertest.New(t.Context(), store)
+			for _, r := range row.drills {
+				s.Report(r)
+			}
+			require.NoError(t, s.Err())
+			x := exporter.New(store, exporter.Options{})
+			require.NoError(t, x.Refresh(t.Context()))
+			found := regexp.MustCompile(`(?m)^tisnap_drill_last_passed_timestamp_seconds\{cluster="tidb/prod"\} (\S+)$`).
+				FindStringSubmatch(scrape(t, x))
+			if row.days == 0 {
+				require.Empty(t, found)
+				return
+			}
+			require.Len(t, found, 2)
+			seconds, err := strconv.ParseFloat(found[1], 64)
+			require.NoError(t, err)
+			require.Equal(t, at.AddDate(0, 0, row.days).Unix(), int64(seconds))
+		})
+	}
 }
 
 // Every metric that the table names as the exporter's is shown, and none that it does not.

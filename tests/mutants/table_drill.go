@@ -101,6 +101,8 @@ func drillChoiceGuards() []Mutant {
 			`, "tidb_enable_auto_analyze"`, "", "TestRest_TurnsOffWhatWorksByItself"),
 		in("pkg/drill/check.go", "GC of a copy is not held while it is checked", atRest,
 			"	if r.HoldGC != nil {", "	if false {", "TestRun_HoldsGCForItsChecks"),
+		in("pkg/fleet/cluster.go", "a drill that failed counts as the last one that passed", "a metric is of what happened",
+			"r.Outcome == phase.Done && (last", "(last", "TestMetrics_LastDrillThatPassed").heldBy("pkg/exporter"),
 	}
 }
 
