@@ -183,9 +183,11 @@ func (d *drillWork) restoreInto(ctx context.Context, to drill.Target) (drill.Res
 }
 
 // holdGC keeps what the backup has readable while it is checked.
-func (d *drillWork) holdGC(ctx context.Context, _ cluster.Name, run cluster.RunID, ttl time.Duration) error {
-	_, err := d.pd.HoldGC(ctx, "tisnap-drill-"+string(run), d.manifest.BackupTS, ttl)
-	return err
+func (d *drillWork) holdGC(
+	ctx context.Context, _ cluster.Name, run cluster.RunID, ttl time.Duration,
+) (passed bool, err error) {
+	lowest, err := d.pd.HoldGC(ctx, "tisnap-drill-"+string(run), d.manifest.BackupTS, ttl)
+	return lowest > d.manifest.BackupTS, err
 }
 
 func (d *drillWork) open(ctx context.Context, target cluster.Name) (drill.Database, error) {
