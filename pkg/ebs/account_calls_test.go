@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -216,6 +217,25 @@ func TestSnapshotLocks_Locked_IsListedAndDeleteRefused(t *testing.T) {
 	none, err := a.SnapshotLocks(t.Context(), nil)
 	require.NoError(t, err)
 	require.Empty(t, none)
+}
+
+// TestSnapshotLocks_DeletedWhileTheyAreAsked_AreLeftOut: two commands may delete one backup.
+func TestSnapshotLocks_DeletedWhileTheyAreAsked_AreLeftOut(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t, func(c *ebstest.Config) { c.Rules.Invisible = ebstest.Span{} })
+	goes, stays, locked := a.source(t), a.source(t), a.source(t)
+	_, err := a.LockSnapshot(t.Context(), ebs.LockRequest{
+		Snapshot: locked.ID, Mode: ebs.LockGovernance, Until: time.Now().AddDate(1, 0, 0),
+	})
+	require.NoError(t, err)
+	require.NoError(t, a.faults.Add(fault.Rule{
+		Point: "ec2.DescribeLockedSnapshots", Position: fault.Slow, Nth: 2,
+		Do: func() { assert.NoError(t, a.DeleteSnapshot(t.Context(), goes.ID)) },
+	}))
+	locks, err := a.SnapshotLocks(t.Context(), []cluster.SnapshotID{goes.ID, stays.ID, locked.ID, "snap-0fffffffffffffff0"})
+	require.NoError(t, err)
+	require.Len(t, locks, 1)
+	require.Equal(t, locked.ID, locks[0].Snapshot)
 }
 
 func TestSnapshotsInProgress_PendingAndFailed_CountedByVolume(t *testing.T) {

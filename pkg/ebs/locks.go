@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
 )
 
 // SnapshotLocks returns the locks of these snapshots, in no particular order; one that was never locked, or
@@ -30,8 +31,24 @@ func (c *Client) SnapshotLocks(ctx context.Context, ids []cluster.SnapshotID) ([
 			for i, s := range exist {
 				known[i] = string(s.ID)
 			}
-			return c.lockedSnapshots(ctx, known)
+			found, err := c.lockedSnapshots(ctx, known)
+			if failure.Is(err, failure.NotFound) { // one was deleted meanwhile, and others may be
+				found, err = c.locksOneByOne(ctx, known)
+			}
+			return found, err
 		})
+}
+
+// locksOneByOne asks for each snapshot alone; one that does not exist has no lock.
+func (c *Client) locksOneByOne(ctx context.Context, ids []string) (all []SnapshotLock, err error) {
+	for _, id := range ids {
+		found, err := c.lockedSnapshots(ctx, []string{id})
+		if err != nil && !failure.Is(err, failure.NotFound) {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
 }
 
 func (c *Client) lockedSnapshots(ctx context.Context, ids []string) ([]SnapshotLock, error) {

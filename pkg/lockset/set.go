@@ -13,8 +13,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
-// maxCalls bounds the concurrent calls; EC2's own bucket is far smaller than what a backup's cut takes.
-const maxCalls = 8
+// maxCalls is how many snapshots are dealt with at the same time. EC2 has no conditional call: a process that is
+// suspended between reading a lock and replacing it may make one shorter that is longer by then. So there is one such
+// moment at most.
+const maxCalls = 1
 
 // EBS is the part of EC2 that is used.
 type EBS interface {
