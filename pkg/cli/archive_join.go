@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/archive/create"
@@ -144,6 +143,6 @@ func (d *archiveJoinDoc) names() []string { return []string{d.Archive} }
 
 func (d *archiveJoinDoc) table(w io.Writer, _ view) error {
 	_, err := fmt.Fprintf(w, "%s did %d units of archive %s: %d blocks read, %s in %d packs\n",
-		d.Name, d.Units, d.Archive, d.Stats.Read, humanize.IBytes(uint64(max(d.Spent.StoredBytes, 0))), d.Spent.Packs)
+		d.Name, d.Units, d.Archive, d.Stats.Read, iBytes(d.Spent.StoredBytes), d.Spent.Packs)
 	return err
 }

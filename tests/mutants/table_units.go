@@ -3,6 +3,12 @@ package mutants
 // unitGuards are those by which processes share the making of an archive.
 func unitGuards() []Mutant {
 	return []Mutant{
+		in("pkg/archive/create/share.go", "a run waits for ever for units that a prune deleted", "every wait ends",
+			"	if err == nil && !open {", "	if false && !open {",
+			"TestShared_PlanIsGone_AllEnd"),
+		in("pkg/archive/create/join.go", "a command that joined a run without an archive ends well", "0 is of a job that was done",
+			"				return true, ended(ctx, j.Repository, j.opts.Archive)", "				return true, nil",
+			"TestShared_PlanIsGone_AllEnd"),
 		in("pkg/archive/create/prepare.go", "an archive is shared in a storage where each claims every unit", "a unit has one result",
 			"	if r.opts.Shared && !r.Repository.Settings().Storage.ManyWriters() {", "	if false {",
 			"TestShared_StorageIgnoresConditions_Refused"),
@@ -14,9 +20,9 @@ func unitGuards() []Mutant {
 			"TestTidy_ArchiveInTheMaking_IsKept"),
 		in("pkg/archive/create/join.go", "a dead process's unit waits for a quarter of an hour", "a killed process loses one unit at most",
 			"		if claimer == j.opts.Name {", "		if claimer == j.opts.Name && false {",
-			"TestShared_ProcessDies_TheNextOfItsNameDoesItsUnitAtOnce"),
+			"TestShared_ProcessDies_ItsUnitIsDoneAgain"),
 		in("pkg/archive/create/join.go", "a unit of a process that is gone for ever is never done", "an archive that is shared ends",
 			"			if time.Since(before.at) >= j.opts.reclaimAfter {", "			if false {",
-			"TestShared_ProcessIsGoneForEver_AnotherTakesItsUnitOver"),
+			"TestShared_ProcessDies_ItsUnitIsDoneAgain"),
 	}
 }

@@ -52,9 +52,9 @@ type Joined struct {
 	Spent Spent        `json:"spent"`
 }
 
-// Join archives units of an archive in the making until all are done, by this process and others, or its run has
-// ended. Without such a run it is NotFound. A process that is killed or whose context ends has done what has a result;
-// all else is done again by others, or by the next Join of its name.
+// Join archives units of an archive in the making until all are done, by this process and others. Without such a run it
+// is NotFound, and a Conflict if the run ended without the archive. A process that is killed or whose context ends has
+// done what has a result; all else is done again by others, or by the next Join of its name.
 func Join(ctx context.Context, deps JoinDeps, opts JoinOptions) (*Joined, error) {
 	opts.Packers = cmp.Or(opts.Packers, DefaultPackers)
 	opts.lookEvery, opts.reclaimAfter = cmp.Or(opts.lookEvery, lookEvery), cmp.Or(opts.reclaimAfter, reclaimAfter)
@@ -140,8 +140,11 @@ func (j *joiner) pass(ctx context.Context) (finished bool, err error) {
 		fresh := time.Since(listed) >= j.opts.lookEvery
 		if fresh {
 			var open bool
-			if states, open, err = j.shared.List(ctx); err != nil || !open {
-				return err == nil, err
+			if states, open, err = j.shared.List(ctx); err != nil {
+				return false, err
+			}
+			if !open {
+				return true, ended(ctx, j.Repository, j.opts.Archive)
 			}
 			listed = time.Now()
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/codec"
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/lease"
+	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/archive/units"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -116,7 +117,7 @@ func (r *run) share(ctx context.Context, s *phase.Scope) error {
 	results := map[units.ID]result{}
 	group.Go(func() error {
 		return wait.Until(joined, wait.Every(cmp.Or(r.opts.lookEvery, lookEvery)), func() (bool, error) {
-			err := collect(joined, shared, results, func() { s.Advance(1) })
+			err := r.collect(joined, shared, results, func() { s.Advance(1) })
 			return err != nil || len(results) == len(all), err
 		})
 	})
@@ -132,9 +133,23 @@ func (r *run) share(ctx context.Context, s *phase.Scope) error {
 	return err
 }
 
+// ended is why there is no plan any more: nil if the archive was committed.
+func ended(ctx context.Context, r *repository.Repository, archive string) error {
+	_, err := r.Archive(ctx, archive)
+	if failure.Is(err, failure.NotFound) {
+		return failure.New(failure.Conflict, "share archive", archive,
+			"what its processes share was deleted: its lease was broken, and it cannot be committed any more").
+			WithHint("run `tisnap archive create` again, which starts from scratch")
+	}
+	return err
+}
+
 // collect adds further results.
-func collect(ctx context.Context, s *units.Shared, known map[units.ID]result, found func()) error {
-	states, _, err := s.List(ctx)
+func (r *run) collect(ctx context.Context, s *units.Shared, known map[units.ID]result, found func()) error {
+	states, open, err := s.List(ctx)
+	if err == nil && !open {
+		err = ended(ctx, r.Repository, r.choice.Archive)
+	}
 	if err != nil {
 		return err
 	}

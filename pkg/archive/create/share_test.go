@@ -16,6 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebsdirect"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 )
@@ -114,47 +115,79 @@ func TestShared_SecondBackup_ReadsOnlyWhatChanged(t *testing.T) {
 	l.requireWhole(t, result.Archive)
 }
 
-func TestShared_ProcessDies_TheNextOfItsNameDoesItsUnitAtOnce(t *testing.T) {
+func TestShared_ProcessDies_ItsUnitIsDoneAgain(t *testing.T) {
 	t.Parallel()
-	l, backup := newSharedLab(t)
-	var group errgroup.Group
-	group.Go(func() error {
-		ctx, kill := context.WithCancel(t.Context())
-		defer kill()
-		_, err := l.join(ctx, t, stopAfter(l.open(t), 8, kill), create.QuickJoin("a", 0, 1, time.Hour))
-		if err == nil {
-			return failure.New(failure.Unknown, "join", "", "it was not killed")
-		}
-		done, err := l.join(t.Context(), t, l.open(t), create.QuickJoin("a", 0, 1, time.Hour))
-		if err == nil && done.Units < 7 {
-			return failure.New(failure.Unknown, "join", "", "%d units were done", done.Units)
-		}
-		return err
-	})
-	result, err := create.Run(t.Context(), l.deps(l.open(t)), l.shared(backup, true))
-	require.NoError(t, err)
-	require.NoError(t, group.Wait())
-	l.requireWhole(t, result.Archive)
+	for name, next := range map[string]create.JoinOptions{
+		"at once by the next of its name":  create.QuickJoin("dead", 0, 2, time.Hour),
+		"after a while by another process": create.QuickJoin("other", 1, 2, 50*time.Millisecond),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, backup := newSharedLab(t)
+			var group errgroup.Group
+			group.Go(func() error {
+				ctx, kill := context.WithCancel(t.Context())
+				defer kill()
+				_, err := l.join(ctx, t, stopAfter(l.open(t), 8, kill), create.QuickJoin("dead", 0, 2, time.Hour))
+				if err == nil {
+					return failure.New(failure.Unknown, "join", "", "it was not killed")
+				}
+				done, err := l.join(t.Context(), t, l.open(t), next)
+				if err == nil && done.Units < 7 {
+					return failure.New(failure.Unknown, "join", "", "%d units were done", done.Units)
+				}
+				return err
+			})
+			result, err := create.Run(t.Context(), l.deps(l.open(t)), l.shared(backup, true))
+			require.NoError(t, err)
+			require.NoError(t, group.Wait())
+			l.requireWhole(t, result.Archive)
+		})
+	}
 }
 
-func TestShared_ProcessIsGoneForEver_AnotherTakesItsUnitOver(t *testing.T) {
+// TestShared_PlanIsGone_AllEnd: a prune broke the lease of a run whose process was suspended.
+func TestShared_PlanIsGone_AllEnd(t *testing.T) {
 	t.Parallel()
 	l, backup := newSharedLab(t)
 	var group errgroup.Group
+	blocked, goOn := make(chan struct{}), make(chan struct{})
 	group.Go(func() error {
-		ctx, kill := context.WithCancel(t.Context())
-		defer kill()
-		_, err := l.join(ctx, t, stopAfter(l.open(t), 8, kill), create.QuickJoin("a", 0, 2, time.Hour))
-		if err == nil {
-			return failure.New(failure.Unknown, "join", "", "it was not killed")
+		_, err := l.join(t.Context(), t, &blocking{l.open(t), blocked, goOn}, create.QuickJoin("a", 0, 1, time.Hour))
+		if !failure.Is(err, failure.Conflict) {
+			return failure.New(failure.Unknown, "join", "", "it ended with: %w", err)
 		}
-		_, err = l.join(t.Context(), t, l.open(t), create.QuickJoin("b", 1, 2, 50*time.Millisecond))
-		return err
+		return nil
 	})
-	result, err := create.Run(t.Context(), l.deps(l.open(t)), l.shared(backup, true))
+	led := make(chan error, 1)
+	go func() {
+		_, err := create.Run(t.Context(), l.deps(l.open(t)), l.shared(backup, true))
+		led <- err
+	}()
+	<-blocked
+	all, err := l.objects.List(t.Context(), format.UnitPrefix)
 	require.NoError(t, err)
+	for _, o := range all {
+		require.NoError(t, l.objects.Delete(t.Context(), o.Key))
+	}
+	require.True(t, failure.Is(<-led, failure.Conflict))
+	close(goOn)
 	require.NoError(t, group.Wait())
-	l.requireWhole(t, result.Archive)
+}
+
+// blocking stops at its first read until it may go on.
+type blocking struct {
+	*ebsdirect.Client
+	blocked, goOn chan struct{}
+}
+
+func (b *blocking) Read(ctx context.Context, at ebsdirect.Block, into []byte) (ebsdirect.Sum, error) {
+	select {
+	case <-b.goOn:
+	case b.blocked <- struct{}{}:
+		<-b.goOn
+	}
+	return b.Client.Read(ctx, at, into)
 }
 
 func TestShared_LeaderDies_TheSameCommandCommitsWhatOthersDid(t *testing.T) {
