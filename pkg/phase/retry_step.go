@@ -25,11 +25,11 @@ func (e *Engine) try(ctx context.Context, step *Step, s *Scope) error {
 	if step.ReadOnly {
 		why = "it changes nothing"
 	}
-	do := e.fenced(why, e.cfg.Fence.Check, step.Do)
+	do := step.Do
 	if step.ReadsLock {
-		unread := do
-		do = func(ctx context.Context, s *Scope) error { return unread(fenced.With(ctx, e.cfg.Fence.Check), s) }
+		do = func(ctx context.Context, s *Scope) error { return step.Do(fenced.With(ctx, e.cfg.Fence.Check), s) }
 	}
+	do = e.fenced(why, e.cfg.Fence.Check, do)
 	for interval := minRetryInterval; ; interval = min(2*interval, maxRetryInterval) {
 		err := e.call(ctx, do, s)
 		if !step.Retry || !failure.Transient(err) || step.Patience > 0 && time.Since(begin)+interval > step.Patience {

@@ -25,7 +25,7 @@ type Step struct {
 	// Unfenced is why Do does not check Config.Fence, as every other step that is not ReadOnly does.
 	Unfenced string
 	// ReadsLock makes each of Do's calls that may change something read the lock: one that a person broke is noticed
-	// before the next renewal, where two runs would make something twice. Otherwise the last renewal suffices.
+	// before the next renewal, where its calls would disturb the next run's. Otherwise the last renewal suffices.
 	ReadsLock bool
 	// Retry repeats Do on a transient error (failure.Transient) until the deadline: for
 	// steps of few calls, so that a change of PD's leader does not undo hours of work.

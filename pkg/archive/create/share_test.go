@@ -151,9 +151,9 @@ func TestShared_PlanIsGone_AllEnd(t *testing.T) {
 	t.Parallel()
 	l, backup := newSharedLab(t)
 	var group errgroup.Group
-	blocked, goOn := make(chan struct{}), make(chan struct{})
+	blocked, resume := make(chan struct{}), make(chan struct{})
 	group.Go(func() error {
-		_, err := l.join(t.Context(), t, &blocking{l.open(t), blocked, goOn}, create.QuickJoin("a", 0, 1, time.Hour))
+		_, err := l.join(t.Context(), t, &blocking{l.open(t), blocked, resume}, create.QuickJoin("a", 0, 1, time.Hour))
 		if !failure.Is(err, failure.Conflict) {
 			return failure.New(failure.Unknown, "join", "", "it ended with: %w", err)
 		}
@@ -171,21 +171,21 @@ func TestShared_PlanIsGone_AllEnd(t *testing.T) {
 		require.NoError(t, l.objects.Delete(t.Context(), o.Key))
 	}
 	require.True(t, failure.Is(<-led, failure.Conflict))
-	close(goOn)
+	close(resume)
 	require.NoError(t, group.Wait())
 }
 
-// blocking stops at its first read until it may go on.
+// blocking stops at its first read until it may continue.
 type blocking struct {
 	*ebsdirect.Client
-	blocked, goOn chan struct{}
+	blocked, resume chan struct{}
 }
 
 func (b *blocking) Read(ctx context.Context, at ebsdirect.Block, into []byte) (ebsdirect.Sum, error) {
 	select {
-	case <-b.goOn:
+	case <-b.resume:
 	case b.blocked <- struct{}{}:
-		<-b.goOn
+		<-b.resume
 	}
 	return b.Client.Read(ctx, at, into)
 }

@@ -168,6 +168,7 @@ func (p Planner) CheckSnapshots(ctx context.Context, plan Plan) (Plan, error) {
 	}
 	state := map[cluster.SnapshotID]ebs.Snapshot{}
 	plan = plan.clone()
+	plan.DataBytes, plan.LargestBytes = 0, 0
 	for _, snap := range found {
 		state[snap.ID] = snap
 		plan.DataBytes += snap.FullBytes
