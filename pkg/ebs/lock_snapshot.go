@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/saturate"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 const hintCompliance = "a lock in compliance mode can only be made longer, in the same mode"
@@ -134,7 +135,7 @@ func (c *Client) currentLock(ctx context.Context, id cluster.SnapshotID) (Snapsh
 	for {
 		start := time.Now()
 		lock, err := c.lockOf(ctx, id)
-		if err != nil || time.Since(start) < lockAge {
+		if err != nil || wait.Younger(start, lockAge, time.Now()) {
 			return lock, err
 		}
 	}

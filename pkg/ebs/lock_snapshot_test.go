@@ -44,6 +44,17 @@ func TestLockSnapshot_MadeLongerMeanwhile_IsNotMadeShorter(t *testing.T) {
 	require.WithinDuration(t, longer, locks[0].ExpiresAt, 0)
 }
 
+// An answer about the lock that comes late, as to a process that was suspended, is not believed: another may have made the
+// lock longer since.
+func TestLockSnapshot_AnswerIsLate_AskedAgain(t *testing.T) {
+	t.Parallel()
+	a, id, clock := lockable(t)
+	a.fault(t, fault.Rule{Point: "ec2.DescribeLockedSnapshots", Position: fault.Slow, Delay: 5200 * time.Millisecond})
+	_, err := a.lock(t, id, ebs.LockGovernance, days(clock, 10), 0)
+	require.NoError(t, err)
+	require.Equal(t, 2, a.faults.Calls("ec2.DescribeLockedSnapshots"))
+}
+
 func days(clock timescale.Clock, n int) time.Time {
 	return clock.Now().AddDate(0, 0, n).UTC().Truncate(time.Millisecond)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/parallel"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // compactVersion is the format of the object that holds a whole journal. Older versions of tisnap refuse it.
@@ -166,8 +167,7 @@ func (j *StoreJournal) notCompacted(ctx context.Context, r phase.Record) error {
 	j.mu.Lock()
 	last := j.appended
 	j.mu.Unlock()
-	if now := time.Now(); now.Sub(last) > proofAge || now.Round(0).Sub(last.Round(0)) > proofAge {
-		// one clock stops while a machine is suspended
+	if !wait.Younger(last, proofAge, time.Now()) {
 		_, _, err := j.store.Get(ctx, j.key(0))
 		switch {
 		case err == nil:

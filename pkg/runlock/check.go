@@ -42,12 +42,7 @@ func (c *confirmation) confirm(at time.Time) {
 func (c *confirmation) fresh(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return younger(c.at, confirmedFor, now)
-}
-
-// younger uses both clocks: the monotonic one does not advance while a machine is suspended.
-func younger(at time.Time, age time.Duration, now time.Time) bool {
-	return now.Sub(at) < age && now.Round(0).Sub(at.Round(0)) < age
+	return wait.Younger(c.at, confirmedFor, now)
 }
 
 func (c *confirmation) leaseEnd() time.Time {
@@ -102,7 +97,7 @@ func (l *Lock) check(ctx context.Context) error {
 func (l *Lock) trusted(now time.Time) bool {
 	l.confirmed.mu.Lock()
 	defer l.confirmed.mu.Unlock()
-	return younger(l.confirmed.renew, trustedRenewals*l.every/2, now)
+	return wait.Younger(l.confirmed.renew, trustedRenewals*l.every/2, now)
 }
 
 // stillHeld reads the lock. It returns a Conflict if the lock is lost, or the store's error.

@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/fenced"
 	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // Fence is the fenced.Fence of a lock, and takes and releases it. It is safe for concurrent use.
@@ -129,7 +130,7 @@ func (f *Fence) Confirm(ctx context.Context) error {
 	held := f.lock()
 	start := time.Now()
 	record, _, err := Read(ctx, f.store, f.cluster)
-	for err == nil && held != nil && !younger(start, confirmedFor, time.Now()) && !held.lock.trusted(time.Now()) {
+	for err == nil && held != nil && !wait.Younger(start, confirmedFor, time.Now()) && !held.lock.trusted(time.Now()) {
 		start = time.Now() // the process was suspended before it read the answer
 		record, _, err = Read(ctx, f.store, f.cluster)
 	}

@@ -32,3 +32,9 @@ func For(ctx context.Context, d time.Duration) error {
 		return context.Cause(ctx)
 	}
 }
+
+// Younger reports whether at is less than age before now by both clocks: the monotonic one does not advance while a
+// machine is suspended.
+func Younger(at time.Time, age time.Duration, now time.Time) bool {
+	return now.Sub(at) < age && now.Round(0).Sub(at.Round(0)) < age
+}

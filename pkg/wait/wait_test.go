@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -76,4 +77,18 @@ func TestOutlive_EndsThatMuchLater_WithTheCause(t *testing.T) {
 		release()
 		require.Error(t, alive.Err(), "it is released")
 	})
+}
+
+// A machine that was suspended for a minute has no younger times by its monotonic clock alone.
+func TestYounger_Suspended_AskedByBothClocks(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	require.True(t, wait.Younger(now.Add(-4*time.Second), 5*time.Second, now))
+	require.False(t, wait.Younger(now.Add(-6*time.Second), 5*time.Second, now))
+	before := now
+	// The first field of a time with both readings has the wall clock's seconds above 30 bits of nanoseconds.
+	*(*uint64)(unsafe.Pointer(&before)) -= 60 << 30
+	require.Zero(t, now.Sub(before))
+	require.Equal(t, time.Minute, now.Round(0).Sub(before.Round(0)))
+	require.False(t, wait.Younger(before, 5*time.Second, now))
 }

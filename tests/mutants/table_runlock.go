@@ -59,7 +59,7 @@ func lockGuards() []Mutant {
 			"	for time.Since(start) <= watchedRenewals*every {", "	for false {",
 			"TestTake_OwnerRenewsLate_IsConflict"),
 		in("pkg/runlock/check.go", "an owner that is cut off continues when its lock may be taken", oneRun,
-			"	return younger(l.confirmed.renew, trustedRenewals*l.every/2, now)", "	return younger(l.confirmed.renew, 100*l.every, now)",
+			"	return wait.Younger(l.confirmed.renew, trustedRenewals*l.every/2, now)", "	return wait.Younger(l.confirmed.renew, 100*l.every, now)",
 			"TestFence_OwnerCutOff_ChangesNothingOnceItsLockMayBeTaken"),
 		in("pkg/runlock/fence.go", "what may be another run's is undone when the lock cannot be read", oneRun,
 			"	case err != nil && !missing && !held.lock.trusted(time.Now()):", "	case false:",
