@@ -134,7 +134,7 @@ func (r *run) steps() []phase.Step {
 		},
 		{
 			Phase: phasePrepare, Name: journal.StepShare, Deadline: time.Hour, Do: r.share,
-			Resume: phase.Resumption{State: &r.progress.shared, Adopted: r.adoptShared},
+			Resume: phase.Resumption{Repeat: true},
 		},
 		{
 			Phase: phasePrepare, Name: "claim", Deadline: runner.LockTTL, Do: r.claim, Retry: true,
@@ -155,6 +155,7 @@ func (r *run) steps() []phase.Step {
 		},
 		{
 			Phase: phaseSeal, Name: "unshare", Deadline: time.Hour, Do: r.unshare, Retry: true,
+			Resume: phase.Resumption{Repeat: true},
 		},
 		r.runner.UnlockStep(phaseSeal),
 	}

@@ -55,12 +55,14 @@ func (r *run) takeLease(ctx context.Context, s *phase.Scope) error {
 }
 
 // share lets the target's account read the snapshots, if it is another one. Which of them were not shared before is
-// journalled first.
+// journalled first. A resumed run shares these again, as that may have been undone since, unless the copy is sealed.
 func (r *run) share(ctx context.Context, s *phase.Scope) error {
-	if !r.found.sharing {
+	r.progress.shared = r.earlier.Shared
+	r.noteShared()
+	if r.earlier.sealed || !r.found.sharing {
 		return nil
 	}
-	if r.progress.shared = r.earlier.Shared; !r.earlier.Shares {
+	if !r.earlier.Shares {
 		ids, err := r.unshared(ctx)
 		if err != nil {
 			return err
@@ -69,8 +71,8 @@ func (r *run) share(ctx context.Context, s *phase.Scope) error {
 			return err
 		}
 		r.progress.shared = ids
+		r.noteShared()
 	}
-	r.noteShared()
 	err := parallel.Each(ctx, sharers, r.progress.shared, func(ctx context.Context, _ int, id sourceID) error {
 		return r.Source.ShareSnapshot(ctx, id, []string{r.found.account})
 	})
@@ -110,15 +112,6 @@ func (r *run) noteShared() {
 	r.Remains.Set(remainsShared, func() string {
 		return fmt.Sprintf("account %s may read %d snapshots of the source until the copy is done", account, n)
 	})
-}
-
-// adoptShared shares again what an earlier process shared, as that may have been undone since.
-func (r *run) adoptShared(ctx context.Context, s *phase.Scope) error {
-	if !r.earlier.sealed {
-		return r.share(ctx, s)
-	}
-	r.noteShared()
-	return nil
 }
 
 // unshare ends what share did. A snapshot that is gone is not shared.

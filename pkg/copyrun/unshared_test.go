@@ -70,6 +70,29 @@ func TestRun_PullMayNotWriteToTheSource_WarnsAndCopies(t *testing.T) {
 	}
 }
 
+// A pull failed, a push resumes it, seals the copy and cannot end the sharing: the next process does.
+func TestRun_PushResumesAPullAndDies_NothingStaysShared(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	backup := l.backup(t)
+	l.shareAll(t, l.from.client.ShareSnapshot)
+	require.NoError(t, l.to.faults.Add(fault.Rule{Point: "ec2.CopySnapshot.late", Position: fault.Before, Times: 3}))
+	pull := l.deps()
+	pull.Source = pulling{l.from.client}
+	_, err := copyrun.Run(t.Context(), pull, l.options(backup, "run-1"))
+	require.ErrorContains(t, err, "failed 3 times")
+	l.shareAll(t, l.from.client.UnshareSnapshot)
+	require.NoError(t, l.from.faults.Add(fault.Rule{
+		Point: "ec2.ModifySnapshotAttribute", Position: fault.Before, Nth: 2, Code: "UnauthorizedOperation",
+	}))
+	result, err := copyrun.Run(t.Context(), l.deps(), l.options(backup, "run-1"))
+	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
+	require.True(t, result.Sealed)
+	require.Len(t, result.Shared, 1)
+	l.run(t, backup, "run-1")
+	l.requireUnshared(t)
+}
+
 // The snapshots are no longer shared while they are copied: whatever EC2 makes of the copies that have begun, which is not
 // documented, there is a whole copy or none, and the error names what to do. With that done the same command ends with a
 // copy, and without it gc deletes what there is.
