@@ -85,9 +85,13 @@ func Forget(ctx context.Context, r *repository.Repository, id string) error {
 	for try := 1; ; try++ {
 		object, version, err := r.Objects().Get(ctx, path)
 		if replace.Gone(err) {
-			if _, _, readErr := r.ArchiveVersion(ctx, id); readErr == nil { // others have deleted it
+			_, _, readErr := r.ArchiveVersion(ctx, id)
+			switch { // others have deleted it
+			case readErr == nil || failure.Is(readErr, failure.Corrupt) || failure.Is(readErr, failure.Usage):
 				_, err = r.Objects().Create(ctx, path, []byte(format.Tombstone))
 				return failure.Annotate(err, "forget archive", id)
+			case !replace.Gone(readErr):
+				err = readErr
 			}
 		}
 		if err != nil {

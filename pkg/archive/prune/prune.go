@@ -373,6 +373,9 @@ func (p *pruner) blocked(ctx context.Context, list lease.List, objects []lease.O
 func (p *pruner) end(ctx context.Context, o *lease.Other) (bool, error) {
 	store, many := p.repository.Objects(), p.repository.Settings().Storage.ManyWriters()
 	decided, err := o.Decided(ctx, store)
+	if err == nil && !decided && o.Archive != "" {
+		decided, err = p.hidden(ctx, o)
+	}
 	switch {
 	case err != nil || p.opts.DryRun:
 		return decided, err
@@ -389,6 +392,18 @@ func (p *pruner) end(ctx context.Context, o *lease.Other) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// hidden reports whether a writer's archive was committed, and others have deleted it in a bucket with Object Lock: a
+// tombstone could be created over that.
+func (p *pruner) hidden(ctx context.Context, o *lease.Other) (bool, error) {
+	path, err := format.ArchivePath(o.Archive)
+	if err != nil || !p.repository.Settings().Storage.ObjectLock || !p.vault.on {
+		return false, nil //nolint:nilerr // no archive has such an id
+	}
+	last, err := repository.LastVersions(ctx, p.vault.Bucket, path)
+	v, is := last[path]
+	return is && v.Size != int64(len(format.Tombstone)), err
 }
 
 // breakAfter is how long a lease was not renewed if it is broken.

@@ -12,8 +12,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/lease"
 	"github.com/tisnap/tisnap/pkg/archive/prune"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 // vault is a repository in a bucket with Object Lock, with a retention of a day.
@@ -22,6 +24,7 @@ type vault struct {
 	server *objstoretest.Server
 	store  objstore.Store
 	bucket objstore.Bucket
+	faults *fault.Plan
 }
 
 func newVault(t *testing.T, settings format.Settings) *vault {
@@ -29,7 +32,8 @@ func newVault(t *testing.T, settings format.Settings) *vault {
 	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "s", "AWS_EC2_METADATA_DISABLED": "true"} {
 		t.Setenv(name, value)
 	}
-	v := &vault{lab: &lab{}, server: objstoretest.New(objstoretest.Config{Page: 7})}
+	v := &vault{lab: &lab{}, faults: &fault.Plan{}}
+	v.server = objstoretest.New(objstoretest.Config{Page: 7, Faults: v.faults})
 	require.NoError(t, v.server.Start(t.Context()))
 	t.Cleanup(func() { require.NoError(t, v.server.Close()) })
 	v.server.CreateBucket("locked")
@@ -214,4 +218,44 @@ func TestRun_BucketKeepsVersions_TheyAreDeleted(t *testing.T) {
 			require.Empty(t, v.versions(t, old.Path()))
 		})
 	}
+}
+
+// An archive that someone has deleted, and whose writer left its lease, was committed: it is not forgotten.
+func TestRun_HiddenArchiveOfADeadWriter_IsNotForgotten(t *testing.T) {
+	v := newVault(t, aDay())
+	v.put(t, "a", 1)
+	_, err := lease.Write(t.Context(), v.store, "a", "dead")
+	require.NoError(t, err)
+	require.NoError(t, v.store.Delete(t.Context(), "archives/a"))
+	o := now()
+	o.BreakAfter = 0
+	require.NoError(t, v.faults.Add(fault.Rule{Point: "s3.ListObjectVersions", Code: "AccessDenied"}))
+	_, err = prune.Run(t.Context(), v.repo, o)
+	require.True(t, failure.Is(err, failure.Denied), "%v", err)
+	r, err := prune.Run(t.Context(), v.repo, o)
+	require.NoError(t, err)
+	require.Empty(t, r.Broken)
+	require.Equal(t, 1, r.Archives)
+	left, err := lease.All(t.Context(), v.store)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.Len(t, v.versions(t, "archives/a"), 2, "no tombstone")
+}
+
+// A deleted archive is forgotten, also if it cannot be read; while that is unknown, it is not.
+func TestForget_Hidden_IsForgottenUnlessUnknown(t *testing.T) {
+	v := newVault(t, aDay())
+	v.put(t, "bad", 1)
+	_, version, err := v.store.Get(t.Context(), "archives/bad")
+	require.NoError(t, err)
+	_, err = v.store.Replace(t.Context(), "archives/bad", []byte(strings.Repeat("x", 200)), version)
+	require.NoError(t, err)
+	require.NoError(t, v.store.Delete(t.Context(), "archives/bad"))
+	require.NoError(t, v.faults.Add(fault.Rule{Point: "s3.ListObjectVersions", Code: "PreconditionFailed"}))
+	err = prune.Forget(t.Context(), v.repo, "bad")
+	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
+	v.forget(t, "bad")
+	ids, err := v.repo.Archives(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, ids)
 }

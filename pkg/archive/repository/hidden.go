@@ -16,22 +16,22 @@ func (r *Repository) lockable() (objstore.Bucket, bool) {
 }
 
 // behind returns the version of a pack or a segment that the repository wrote, if reads find another one or none; "" if
-// they find it, or there is none.
-func (r *Repository) behind(ctx context.Context, key string) (bucket objstore.Bucket, id string) {
+// they find it, or there is none, or looking for it is not permitted.
+func (r *Repository) behind(ctx context.Context, key string) (bucket objstore.Bucket, id string, err error) {
 	bucket, is := r.lockable()
 	if !is {
-		return bucket, ""
+		return bucket, "", nil
 	}
 	found, err := r.Stored(ctx, key, true)
-	if err != nil { // it remains damaged or missing
-		return bucket, ""
+	if failure.Is(err, failure.Denied) { // it remains damaged or missing
+		err = nil
 	}
 	for _, o := range found {
 		if o.Key == key && o.Hidden {
 			id = o.ID
 		}
 	}
-	return bucket, id
+	return bucket, id, failure.Annotate(err, "list versions", key)
 }
 
 // LastVersions returns the newest version of each object whose key begins with prefix, by the key. One of an archive is

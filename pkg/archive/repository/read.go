@@ -93,7 +93,10 @@ func (r *Repository) readSpan(ctx context.Context, s format.Segment, at span, us
 	err = r.store.GetRange(ctx, at.pack.Name.Path(), at.from, reader.sealed)
 	behind := false
 	if damagedOrGone(err) {
-		behind, err = r.readBehind(ctx, at, reader, err)
+		lost := err
+		if behind, err = r.readBehind(ctx, at, reader); err == nil && !behind {
+			err = lost
+		}
 	}
 	switch {
 	case failure.Is(err, failure.NotFound) && failure.HintOf(err) == "": // with one, it is about the storage
@@ -112,7 +115,10 @@ func (r *Repository) readSpan(ctx context.Context, s format.Segment, at span, us
 		}
 		packed, block, lost := reader.open(pack, s[i].Block, at.from)
 		if lost != nil && !behind {
-			if behind, _ = r.readBehind(ctx, at, reader, lost); behind {
+			if behind, err = r.readBehind(ctx, at, reader); err != nil {
+				return failure.Annotate(err, "read pack", at.pack.Name.String())
+			}
+			if behind {
 				packed, block, lost = reader.open(pack, s[i].Block, at.from)
 			}
 		}
@@ -123,17 +129,18 @@ func (r *Repository) readSpan(ctx context.Context, s format.Segment, at span, us
 	return nil
 }
 
-// readBehind reads a span again, from the version of its pack that the repository wrote, if that is another one.
-// Otherwise the reason stays the error.
-func (r *Repository) readBehind(ctx context.Context, at span, into *reader, why error) (is bool, err error) {
-	bucket, id := r.behind(ctx, at.pack.Name.Path())
-	if id == "" {
-		return false, why
+// readBehind reads a span again, from the version of its pack that the repository wrote, if that is another one and has
+// it.
+func (r *Repository) readBehind(ctx context.Context, at span, into *reader) (is bool, err error) {
+	bucket, id, err := r.behind(ctx, at.pack.Name.Path())
+	if err != nil || id == "" {
+		return false, err
 	}
-	if err := bucket.GetRange(ctx, at.pack.Name.Path(), id, at.from, into.sealed); err != nil {
-		return false, why
+	err = bucket.GetRange(ctx, at.pack.Name.Path(), id, at.from, into.sealed)
+	if damagedOrGone(err) || failure.Is(err, failure.Denied) {
+		return false, nil
 	}
-	return true, nil
+	return err == nil, err
 }
 
 // readOneByOne reads each block of a span by a request of its own.

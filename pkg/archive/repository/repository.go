@@ -108,7 +108,11 @@ func (r *Repository) Segment(ctx context.Context, name format.SegmentName) (form
 	if !damagedOrGone(err) {
 		return s, err
 	}
-	if bucket, id := r.behind(ctx, name.Path()); id != "" {
+	bucket, id, listErr := r.behind(ctx, name.Path())
+	if listErr != nil {
+		return nil, listErr
+	}
+	if id != "" {
 		object, _, err = bucket.Get(ctx, name.Path(), id)
 		s, err = r.openSegment(name, object, err)
 	}

@@ -13,12 +13,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 // lockedStore is a store in a new bucket with Object Lock.
-func lockedStore(t *testing.T) (objstore.Store, objstore.Bucket) {
+func lockedStore(t *testing.T, faults *fault.Plan) (objstore.Store, objstore.Bucket) {
 	t.Helper()
-	server := objstoretest.New(objstoretest.Config{})
+	server := objstoretest.New(objstoretest.Config{Faults: faults})
 	require.NoError(t, server.Start(t.Context()))
 	t.Cleanup(func() { require.NoError(t, server.Close()) })
 	server.CreateBucket("locked")
@@ -35,7 +36,7 @@ func lockedStore(t *testing.T) (objstore.Store, objstore.Bucket) {
 
 // All that is written once, or replaced by the same, is locked from its write on.
 func TestRetention_WhatIsWritten_IsLocked(t *testing.T) {
-	store, bucket := lockedStore(t)
+	store, bucket := lockedStore(t, nil)
 	keep := format.Retention{Mode: objstore.RetainCompliance, Days: 30}
 	r, owner, err := archivetest.NewWith(t.Context(), store, format.Settings{PackSize: 2 << 20, Retention: keep})
 	require.NoError(t, err)
@@ -66,7 +67,7 @@ func TestRetention_WhatIsWritten_IsLocked(t *testing.T) {
 
 // What someone puts over a pack, or before it, does not count as the pack.
 func TestStored_HiddenByOthers_IsTheFirstVersion(t *testing.T) {
-	store, bucket := lockedStore(t)
+	store, bucket := lockedStore(t, nil)
 	r, _, err := archivetest.NewWith(t.Context(), store, format.Settings{PackSize: 2 << 20, Storage: format.Storage{ObjectLock: true}})
 	require.NoError(t, err)
 	var names [3]format.PackName

@@ -52,8 +52,10 @@ func (r *Repository) ArchiveVersion(ctx context.Context, id string) (*format.Arc
 	object, version, err := r.store.Get(ctx, path)
 	if bucket, is := r.lockable(); is && failure.Is(err, failure.NotFound) && failure.HintOf(err) == "" {
 		last, listErr := LastVersions(ctx, bucket, path)
-		if v, is := last[path]; is && listErr == nil {
+		if v, is := last[path]; is {
 			object, version, err = bucket.Get(ctx, path, v.ID)
+		} else if listErr != nil && !failure.Is(listErr, failure.Denied) {
+			err = listErr
 		}
 	}
 	if err != nil {
@@ -67,7 +69,7 @@ func (r *Repository) ArchiveVersion(ctx context.Context, id string) (*format.Arc
 }
 
 // Recommit replaces a version of an archive, by one that restores the same: all that it refers to is written. Another
-// current version, as after the archive was forgotten, is a Conflict.
+// current version, as after the archive was forgotten, is a Conflict. One that others have deleted is there again.
 func (r *Repository) Recommit(
 	ctx context.Context, id string, a *format.Archive, old objstore.Version,
 ) (objstore.Version, error) {
@@ -80,6 +82,11 @@ func (r *Repository) Recommit(
 		return "", err
 	}
 	version, err := r.kept.Replace(ctx, path, object, old)
+	if bucket, is := r.lockable(); is && failure.Is(err, failure.Conflict) {
+		if last, listErr := LastVersions(ctx, bucket, path); listErr == nil && last[path].Version == old {
+			version, err = r.kept.Create(ctx, path, object)
+		}
+	}
 	if err != nil { // it may have happened
 		if is, v, readErr := r.store.Get(ctx, path); readErr == nil && bytes.Equal(is, object) {
 			version, err = v, nil

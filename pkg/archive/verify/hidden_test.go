@@ -80,7 +80,9 @@ func TestRun_HiddenObjects_AreNamedAndRead(t *testing.T) {
 
 	r, err := prune.Run(t.Context(), l.Repository, prune.Options{MaxUnused: 1})
 	require.NoError(t, err)
+	require.Equal(t, 1, r.Archives)
 	require.Zero(t, r.Garbage)
+	require.Zero(t, r.Locked)
 	require.NoError(t, prune.Forget(t.Context(), l.Repository, "one"))
 	ids, err = l.Archives(t.Context())
 	require.NoError(t, err)
