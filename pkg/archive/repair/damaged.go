@@ -136,7 +136,6 @@ func (w *repairer) conclude(archives *replace.Archives) {
 			w.report.Left = append(w.report.Left, of)
 			continue
 		}
-		of.Blocks = nil
 		parts := map[[2]string]*Damage{}
 		var order []*Damage
 		w.each(f, func(name format.SegmentName, index int64) {
@@ -148,13 +147,16 @@ func (w *repairer) conclude(archives *replace.Archives) {
 			part := parts[[2]string{from, why}]
 			if part == nil {
 				next := of
-				next.From, next.Problem = from, why
+				next.Blocks, next.From, next.Problem = nil, from, why
 				part = &next
 				parts[[2]string{from, why}] = part
 				order = append(order, part)
 			}
 			part.Blocks = extend(part.Blocks, index)
 		})
+		if len(order) == 0 { // its archive was not there when archives were read
+			w.report.Left = append(w.report.Left, of)
+		}
 		for _, part := range order {
 			if part.From != "" {
 				w.report.Repaired = append(w.report.Repaired, *part)

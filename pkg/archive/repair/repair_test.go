@@ -324,6 +324,31 @@ func TestRun_PackCannotBeWritten_ReplacesNothing(t *testing.T) {
 	require.Equal(t, before, l.volume(t, "a"))
 }
 
+// Damage of an archive that was not there when archives were read is left, and not passed over.
+func TestRun_ArchiveWasNotListed_ItsDamageIsLeft(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	a := l.archive(t, "a", "", 1)
+	l.lose(t, a[0])
+	r, err := repository.Open(t.Context(), unlisted{l.store}, l.owner)
+	require.NoError(t, err)
+	report, err := repair.Run(t.Context(), r, l.options(t))
+	require.NoError(t, err)
+	require.Len(t, report.Found.Findings, 1)
+	require.Len(t, report.Left, 1)
+	require.Equal(t, report.Found.Findings[0], report.Left[0].Finding)
+}
+
+// unlisted lists no archive.
+type unlisted struct{ *objstoretest.Memory }
+
+func (u unlisted) List(ctx context.Context, prefix string) ([]objstore.Object, error) {
+	if prefix == format.ArchivePrefix {
+		return nil, nil
+	}
+	return u.Memory.List(ctx, prefix)
+}
+
 // refusing stores no pack.
 type refusing struct{ *objstoretest.Memory }
 

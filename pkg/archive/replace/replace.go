@@ -22,7 +22,7 @@ const endWithin = 10 * time.Second
 // Archives are those that may be replaced under a lease, in the versions that Run has read, or that Commit made of
 // these.
 type Archives struct {
-	// Replaced archives were replaced, and Left were not, since others replaced or forgot them meanwhile.
+	// Replaced archives were replaced, and Left were not, or others replaced or forgot them meanwhile.
 	Replaced map[string]bool
 	Left     int
 
@@ -119,8 +119,9 @@ func (a *Archives) Commit(ctx context.Context, change func(id string, a *format.
 	return nil
 }
 
-// leave gives an archive up: whoever replaced it may have broken the lease.
+// leave gives an archive up: whoever replaced it may have broken the lease, and what it refers to is unknown.
 func (a *Archives) leave(id string) {
 	delete(a.versions, id)
+	delete(a.Replaced, id)
 	a.Left++
 }
