@@ -117,12 +117,14 @@ func TestArchive_BucketInComplianceMode_Works(t *testing.T) {
 	var keys map[string]any
 	l.run(t, &keys, "key", "add", "second", "--recipient", recipient)
 	l.run(t, &keys, "key", "rotate")
+	var pruned archivePruneDoc
+	prune := []string{"prune", "--yes", "--min-age", "0s"}
+	l.run(t, &pruned, prune...)
 	var forgotten archiveForgetDoc
 	l.run(t, &forgotten, "forget", "a1", "--yes")
 	require.Equal(t, archiveForgotten, forgotten.Items[0].Action)
 	require.WithinDuration(t, time.Now().AddDate(0, 0, 1), *forgotten.Items[0].LockedUntil, 2*time.Hour)
-	var pruned archivePruneDoc
-	prune := []string{"prune", "--yes", "--min-age", "0s"}
+	pruned = archivePruneDoc{}
 	l.run(t, &pruned, prune...)
 	require.Equal(t, int64(1), pruned.Locked.Packs)
 	require.Zero(t, pruned.Deleted)

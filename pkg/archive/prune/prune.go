@@ -2,6 +2,7 @@ package prune
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -111,6 +112,22 @@ func (p *pruner) run(ctx context.Context) error {
 	if err := p.vault.open(ctx, p.repository); err != nil {
 		return err
 	}
+	err := p.prune(ctx)
+	if ctx.Err() == nil { // whatever fails, locks end
+		unreadable := failure.Is(err, failure.Corrupt) || failure.Is(err, failure.Usage)
+		if extendErr := p.extend(ctx, unreadable); extendErr != nil {
+			err = errors.Join(err, extendErr)
+		}
+	}
+	if n := p.report.Rewriting.Damaged; err == nil && n > 0 {
+		err = failure.New(failure.Corrupt, "rewrite packs", "", "%d blocks are damaged, and stay where they are", n).
+			WithHint("`tisnap archive verify` finds the archives")
+	}
+	return err
+}
+
+// prune deletes and rewrites.
+func (p *pruner) prune(ctx context.Context) error {
 	if !p.opts.DryRun {
 		if err := p.tidy(ctx); err != nil {
 			return err
@@ -128,13 +145,6 @@ func (p *pruner) run(ctx context.Context) error {
 		p.marker = newMarker(p.repository)
 		err = p.pass(ctx)
 		p.report.Stored = stored
-	}
-	if err == nil {
-		err = p.extend(ctx)
-	}
-	if n := p.report.Rewriting.Damaged; err == nil && n > 0 {
-		err = failure.New(failure.Corrupt, "rewrite packs", "", "%d blocks are damaged, and stay where they are", n).
-			WithHint("`tisnap archive verify` finds the archives")
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -108,8 +109,9 @@ func (p *pruner) remove(ctx context.Context, key string) (until time.Time, err e
 
 // extend retains what archives refer to for the whole period again, once less than two thirds of it are left: what a
 // writer begins to refer to meanwhile, and this prune does not see, has a third at the next time. What was written
-// since the oldest run under way began is retained from its write on, which is enough for a third of the period.
-func (p *pruner) extend(ctx context.Context) error {
+// since the oldest run under way began is retained from its write on, which is enough for a third of the period. While
+// what is in use is unknown, all is retained.
+func (p *pruner) extend(ctx context.Context, all bool) error {
 	keep := p.repository.Settings().Retention
 	if !p.vault.on || keep.Days == 0 {
 		return nil
@@ -122,8 +124,10 @@ func (p *pruner) extend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.mark(ctx); err != nil {
-		return err
+	if !all {
+		if err := p.mark(ctx); err != nil {
+			return err
+		}
 	}
 	young := p.vault.now.Add(-keep.Period() / 3)
 	if young.Before(since) {
@@ -141,13 +145,13 @@ func (p *pruner) extend(ctx context.Context) error {
 	err = p.eachPart(ctx, []string{format.PackPrefix, format.SegmentPrefix},
 		func(ctx context.Context, objects []repository.Stored) error {
 			objects = slices.DeleteFunc(objects, func(o repository.Stored) bool {
-				return !p.refers(o.Key) || !o.Modified.Before(young)
+				return !all && !p.refers(o.Key) || !o.Modified.Before(young)
 			})
 			return parallel.Each(ctx, retains, objects, each)
 		})
 	var replaceable []repository.Stored
 	if err == nil {
-		replaceable, err = p.replaceable(ctx)
+		replaceable, err = p.replaceable(ctx, all)
 	}
 	if err == nil {
 		err = parallel.Each(ctx, retains, replaceable, each)
@@ -160,11 +164,13 @@ func (p *pruner) extend(ctx context.Context) error {
 }
 
 // replaceable are repo.json and the archives, of which the newest version counts.
-func (p *pruner) replaceable(ctx context.Context) ([]repository.Stored, error) {
+func (p *pruner) replaceable(ctx context.Context, all bool) ([]repository.Stored, error) {
 	out := []repository.Stored{{Object: objstore.Object{Key: format.RepositoryPath}}}
 	last, err := repository.LastVersions(ctx, p.vault.Bucket, format.ArchivePrefix)
-	for _, id := range slices.Sorted(maps.Keys(p.archives)) {
-		if v, is := last[format.ArchivePrefix+id]; is {
+	for _, key := range slices.Sorted(maps.Keys(last)) {
+		v := last[key]
+		_, is := p.archives[strings.TrimPrefix(key, format.ArchivePrefix)]
+		if is || all && v.Size != int64(len(format.Tombstone)) {
 			out = append(out, repository.Stored{Object: objstore.Object{Key: v.Key}, ID: v.ID})
 		}
 	}

@@ -136,6 +136,36 @@ func TestRun_InUse_IsRetainedForLonger(t *testing.T) {
 	require.Equal(t, 42, v.ends(t, pack.Path(), ""))
 }
 
+// While an archive cannot be read, so that nothing is deleted, all is retained for longer.
+func TestRun_UnreadableArchive_AllIsRetained(t *testing.T) {
+	v := newVault(t, aDay())
+	used, junk := v.put(t, "b", 1), v.put(t, "c", 2)
+	v.forget(t, "c")
+	v.run(t, 0)
+	_, err := v.store.Create(t.Context(), "archives/a", []byte(strings.Repeat("x", 200)))
+	require.NoError(t, err)
+	v.server.Skew(9 * time.Hour)
+	_, err = prune.Run(t.Context(), v.repo, now())
+	require.True(t, failure.Is(err, failure.Corrupt), "%v", err)
+	for _, key := range []string{used.Path(), junk.Path(), "archives/a", "archives/b", format.RepositoryPath} {
+		require.Equal(t, 33, v.ends(t, key, ""), key)
+	}
+}
+
+// A prune that cannot delete, or rewrite, retains what is in use for longer nevertheless.
+func TestRun_OtherFailure_InUseIsRetained(t *testing.T) {
+	v := newVault(t, aDay())
+	used, junk := v.put(t, "a", 1), v.put(t, "b", 2)
+	v.forget(t, "b")
+	v.run(t, 0)
+	v.server.Skew(25 * time.Hour)
+	require.NoError(t, v.faults.Add(fault.Rule{Point: "s3.DeleteObject", Code: "AccessDenied", Times: -1}))
+	_, err := prune.Run(t.Context(), v.repo, now())
+	require.True(t, failure.Is(err, failure.Denied), "%v", err)
+	require.Equal(t, 49, v.ends(t, used.Path(), ""))
+	require.Equal(t, 24, v.ends(t, junk.Path(), ""))
+}
+
 // Garbage that was in use when it was retained for longer is locked until then.
 func TestRun_ExtendedGarbage_IsLockedUntilThen(t *testing.T) {
 	v := newVault(t, aDay())

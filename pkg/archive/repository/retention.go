@@ -18,15 +18,22 @@ func keeping(store objstore.Store, s format.Settings) objstore.Store {
 	return bucket.Retaining(s.Retention.Mode, s.Retention.Period())
 }
 
-// LockedUntil is until when Object Lock keeps an archive's object in a repository with a retention; otherwise zero. A
-// prune retains what the archive uses together with it.
+// LockedUntil is until when Object Lock keeps an archive, and all that it uses, in a repository with a retention; zero
+// is unknown. What it shares with earlier archives is retained since a prune did that.
 func (r *Repository) LockedUntil(ctx context.Context, id string) (time.Time, error) {
 	bucket, inS3 := objstore.BucketOf(r.store)
 	path, err := format.ArchivePath(id)
 	if err != nil || !inS3 || r.settings.Retention.Days == 0 {
 		return time.Time{}, err
 	}
+	all, err := r.Retained(ctx)
+	if err != nil || all.IsZero() {
+		return time.Time{}, err
+	}
 	kept, err := bucket.Retention(ctx, path, "")
+	if all.Before(kept.Until) {
+		kept.Until = all
+	}
 	return kept.Until, failure.Annotate(err, "read retention", id)
 }
 

@@ -65,6 +65,27 @@ func TestRetention_WhatIsWritten_IsLocked(t *testing.T) {
 	require.Equal(t, keep, again.Settings().Retention)
 }
 
+// What an archive uses is locked until its own lock ends, or that of what it shares with earlier ones.
+func TestLockedUntil_IsNotAfterWhatItShares(t *testing.T) {
+	store, _ := lockedStore(t, nil)
+	r, _, err := archivetest.NewWith(t.Context(), store, format.Settings{
+		PackSize: 2 << 20, Retention: format.Retention{Mode: objstore.RetainGovernance, Days: 1},
+	})
+	require.NoError(t, err)
+	require.NoError(t, r.Commit(t.Context(), "a", &format.Archive{Backup: "b", Manifest: format.NewManifest([]byte("m"))}))
+	until, err := r.LockedUntil(t.Context(), "a")
+	require.NoError(t, err)
+	require.Zero(t, until, "no prune has retained anything")
+	for retained, want := range map[time.Duration]time.Duration{time.Hour: time.Hour, 48 * time.Hour: 24 * time.Hour} {
+		t.Run(retained.String(), func(t *testing.T) {
+			require.NoError(t, r.SetRetained(t.Context(), time.Now().Add(retained)))
+			until, err := r.LockedUntil(t.Context(), "a")
+			require.NoError(t, err)
+			require.WithinDuration(t, time.Now().Add(want), until, time.Minute)
+		})
+	}
+}
+
 // What someone puts over a pack, or before it, does not count as the pack.
 func TestStored_HiddenByOthers_IsTheFirstVersion(t *testing.T) {
 	store, bucket := lockedStore(t, nil)
