@@ -200,7 +200,7 @@ func (d *archiveVerifyDoc) damaged(against bool) error {
 		}
 	}
 	switch {
-	case len(objects) == 0 && against && d.Compared == 0 && len(d.Gone) > 0:
+	case len(objects) == 0 && against && d.Opened == 0 && len(d.Gone) > 0:
 		return failure.New(failure.NotFound, "compare archives", "", "none of the snapshots exists: %s",
 			failure.List(d.Gone)).
 			WithHint("use the account that they were made in, or leave --against-snapshots out")

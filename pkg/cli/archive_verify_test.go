@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/archive/verify"
+	"github.com/tisnap/tisnap/pkg/failure"
 )
 
 func TestArchiveVerify_Sound_EndsWithZero(t *testing.T) {
@@ -57,4 +60,13 @@ func TestArchiveVerify_WrongSample_Refused(t *testing.T) {
 		code, _, stderr := run(t, append([]string{"archive", "verify"}, strings.Fields(args)...)...)
 		require.Equal(t, ExitCode(2), code, stderr)
 	}
+}
+
+// A small sample may draw no block of a snapshot that exists: only if none does was nothing compared.
+func TestArchiveVerify_SomeSnapshotExists_IsNoError(t *testing.T) {
+	t.Parallel()
+	doc := archiveVerifyDoc{Result: &verify.Result{Gone: []string{"snap-1"}}}
+	require.True(t, failure.Is(doc.damaged(true), failure.NotFound))
+	doc.Opened = 1
+	require.NoError(t, doc.damaged(true))
 }

@@ -36,6 +36,9 @@ func (v *verifier) openAgainst(ctx context.Context, a *format.Archive, of format
 		return nil, failure.New(failure.Corrupt, "compare archive", of.Source,
 			"it has %d bytes, and the archived volume %d", source.Size(), of.Size)
 	}
+	if err == nil {
+		v.result.Opened++
+	}
 	return source, err
 }
 

@@ -77,6 +77,7 @@ func TestRun_Against_EachDifferenceIsNamed(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, row.reads, got.Compared)
 			require.Len(t, got.Gone, 1)
+			require.Equal(t, 1, got.Opened)
 			if row.want == nil {
 				require.Empty(t, got.Findings)
 				return

@@ -69,6 +69,7 @@ type Result struct {
 	// Compared are the blocks that were read of what was archived, and Gone what could not be: it is not there.
 	Compared int64     `json:"compared,omitempty"`
 	Gone     []string  `json:"gone,omitempty"`
+	Opened   int       `json:"-"` // volumes of which it was there, also if no block of it was read
 	Findings []Finding `json:"findings"`
 }
 
