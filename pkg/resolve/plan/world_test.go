@@ -99,6 +99,7 @@ type world struct {
 // merged is a region that another takes in: its replicas are there until their stores have applied the merge.
 type merged struct {
 	*group
+	into    *group
 	end     int
 	version uint64
 	rows    rows
@@ -198,7 +199,8 @@ func (w *world) replicate(g *group, to cluster.StoreID, all bool) {
 }
 
 // makeRoom destroys what is left of older regions where a snapshot of l comes. It reports false if a region that
-// lives there has to catch up first.
+// lives there has to catch up first, or one that has yet to take in what is there: TiKV drops messages of a region that
+// overlaps another one, unless it is the one that takes that in (maybe_create_peer_internal in fsm/store.rs).
 func (w *world) makeRoom(on cluster.StoreID, l *replica) bool {
 	for _, g := range w.groups {
 		if r := g.replicas[on]; r != nil && overlaps(r, l) {
@@ -210,6 +212,9 @@ func (w *world) makeRoom(on cluster.StoreID, l *replica) bool {
 	}
 	for _, m := range w.merged {
 		if r := m.replicas[on]; r != nil && overlaps(r, l) {
+			if m.into.replicas[on] != nil && slices.Contains(m.into.members(), on) {
+				return false
+			}
 			delete(m.replicas, on)
 		}
 	}
@@ -299,7 +304,7 @@ func (w *world) merge(g *group) {
 			}
 		}
 		delete(w.groups, id) // nothing more happens in it
-		w.merged[id] = &merged{source, source.leading().end, source.leading().version, w.rowsOf(source, source.leading().log)}
+		w.merged[id] = &merged{source, g, source.leading().end, source.leading().version, w.rowsOf(source, source.leading().log)}
 		g.propose(entry{merge: id})
 		return
 	}
