@@ -1,6 +1,7 @@
 package copyrun_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +12,10 @@ import (
 	"github.com/tisnap/tisnap/pkg/copyrun"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
 // EC2 does not copy a snapshot in the archive tier: it is refused before the first change, with what it takes.
@@ -100,6 +104,44 @@ func TestRun_NewestCopyWasDeleted_NextIsAnnouncedAsFull(t *testing.T) {
 			require.Equal(t, planned > 0, strings.Contains(result.Plan.Text(), "(the newest copy of the volume was deleted)"))
 		})
 	}
+}
+
+// EC2 accepted the newest copy, which then failed and was deleted: the one before it counts.
+func TestRun_NewestCopyFailed_NextIsIncremental(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	l.run(t, l.backup(t), "run-1")
+	require.NoError(t, l.to.faults.Add(fault.Rule{Point: "ec2.CopySnapshot.late", Position: fault.Before, Times: 3}))
+	_, err := copyrun.Run(t.Context(), l.deps(), l.options(l.backup(t), "run-2"))
+	require.ErrorContains(t, err, "failed 3 times")
+	require.Equal(t, copyplan.Incremental, l.run(t, l.backup(t), "run-3").Plan.Copies[0].Full)
+	copies := l.to.server.Copies()
+	require.Empty(t, copies[len(copies)-1].Full, "as EC2 reports it")
+}
+
+// The journals serve an estimate alone: a copy is made without them, too.
+func TestRun_JournalsCannotBeRead_PlannedWithout(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	l.run(t, l.backup(t), "run-1")
+	backup := l.backup(t)
+	reported := &notes{}
+	deps := l.deps()
+	deps.To, deps.Sink = unlisted{deps.To}, reported
+	_, err := copyrun.Run(t.Context(), deps, l.options(backup, "run-2"))
+	require.NoError(t, err)
+	require.Contains(t, reported.text, "earlier copies that were deleted are unknown")
+	l.requireWhole(t, backup)
+}
+
+// unlisted is a storage whose runs cannot be listed.
+type unlisted struct{ objstore.Store }
+
+func (s unlisted) List(ctx context.Context, prefix string) ([]objstore.Object, error) {
+	if prefix == manifest.RunsPrefix {
+		return nil, failure.New(failure.Denied, "list", prefix, "no")
+	}
+	return s.Store.List(ctx, prefix)
 }
 
 // A copy of the volume that came later, for another storage, takes the place of a deleted one.

@@ -11,20 +11,23 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runs"
 )
 
 // before finds the earlier copies of the backup's volumes in the target that came the same way: by their tags those
 // that exist, and by the storage's journals those that were deleted, which EC2 does not show. others is how many copies
 // of other runs are under way.
-func (r *run) before(ctx context.Context) (out map[cluster.VolumeID]copyplan.Before, others int, err error) {
+func (r *run) before(
+	ctx context.Context, s *phase.Scope,
+) (out map[cluster.VolumeID]copyplan.Before, others int, err error) {
 	found, err := r.Target.AllSnapshots(ctx)
 	if err != nil {
 		return nil, 0, failure.Annotate(err, "find earlier copies", r.Target.Region())
 	}
 	earlier, err := r.earlierRuns(ctx)
 	if err != nil {
-		return nil, 0, failure.Annotate(err, "find earlier copies", r.To.URL())
+		s.Note("earlier copies that were deleted are unknown, after which a copy is full: %v", err)
 	}
 	out = map[cluster.VolumeID]copyplan.Before{}
 	for _, s := range found {
@@ -69,19 +72,19 @@ func (r *run) beforeOf(
 	return b, b.Exists || last != ""
 }
 
-// madeBefore are the copies that EC2 accepted for a run.
+// madeBefore are the copies of a run that completed them.
 type madeBefore struct {
 	run  cluster.RunID
 	last time.Time // that its journal has
 	made map[sourceID]journal.CopiedSnapshot
 }
 
-// earlierRuns reads what the storage's other runs copied into the region, the newest first.
+// earlierRuns reads what the storage's other runs copied into the region, the newest first. For EC2 copies that failed
+// do not count.
 func (r *run) earlierRuns(ctx context.Context) (out []madeBefore, err error) {
-	all, err := runs.List(ctx, r.To)
+	all, err := runs.Copies(ctx, r.To)
 	for _, one := range all {
-		if one.History != nil && one.Operation == journal.Copy && one.About.Region == r.Target.Region() &&
-			one.ID != r.opts.Run {
+		if one.About.Region == r.Target.Region() && one.ID != r.opts.Run && one.History.Done(journal.StepCopy) {
 			out = append(out, madeBefore{one.ID, one.Last, journal.ReadFacts(one.History.Records).Copy.Made})
 		}
 	}

@@ -71,7 +71,7 @@ func Estimate(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
 
 // plan orders and sizes the copies. A duration in which EC2 cannot complete them is refused.
 func (r *run) plan(ctx context.Context, s *phase.Scope) error {
-	before, others, err := r.before(ctx)
+	before, others, err := r.before(ctx, s)
 	if err != nil {
 		return err
 	}

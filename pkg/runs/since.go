@@ -36,15 +36,34 @@ func Resolves(
 	if err != nil {
 		return nil, err
 	}
+	return readOnly(ctx, store, found, func(a *journal.About) bool {
+		return a.Operation == journal.Resolve && a.Cluster == name && a.Backup == backup
+	})
+}
+
+// Copies reads the runs that copied backups into the storage, newest first. Of all other runs it reads only the first
+// record.
+func Copies(ctx context.Context, store objstore.Store) ([]Run, error) {
+	found, err := All(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	return readOnly(ctx, store, found, func(a *journal.About) bool { return a.Operation == journal.Copy })
+}
+
+// readOnly reads the runs that are wanted, newest first. A journal that cannot be decoded, or is deleted meanwhile,
+// proves nothing, and is left out.
+func readOnly(
+	ctx context.Context, store objstore.Store, found []Found, wanted func(*journal.About) bool,
+) ([]Run, error) {
 	read := make([]*Run, len(found))
-	err = parallel.Each(ctx, maxReaders, found, func(ctx context.Context, i int, f Found) error {
-		ours, err := isResolve(ctx, store, f.ID, name, backup)
-		if err != nil || !ours {
-			return err
+	err := parallel.Each(ctx, maxReaders, found, func(ctx context.Context, i int, f Found) error {
+		about, err := aboutOf(ctx, store, f.ID)
+		if err == nil && wanted(about) {
+			read[i], err = readJournal(ctx, store, f.ID)
 		}
-		read[i], err = readJournal(ctx, store, f.ID)
-		if failure.Is(err, failure.Corrupt) {
-			return nil // a journal that cannot be read proves no resolve
+		if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) {
+			return nil
 		}
 		return err
 	})
@@ -61,17 +80,12 @@ func Resolves(
 	return out, nil
 }
 
-// isResolve reads a journal's first record, which exists even if the rest is compacted.
-func isResolve(
-	ctx context.Context, store objstore.Store, id cluster.RunID, name cluster.Name, backup cluster.BackupID,
-) (bool, error) {
+// aboutOf reads a journal's first record, which exists even if the rest is compacted.
+func aboutOf(ctx context.Context, store objstore.Store, id cluster.RunID) (*journal.About, error) {
 	first, err := journal.NewStoreJournal(store, manifest.JournalPrefix(id)).First(ctx)
-	if failure.Is(err, failure.NotFound) || failure.Is(err, failure.Corrupt) {
-		return false, nil
-	}
 	if err != nil {
-		return false, failure.Annotate(err, "read run", string(id))
+		return nil, failure.Annotate(err, "read run", string(id))
 	}
 	about, err := journal.ReadAbout(id, *first)
-	return err == nil && about.Operation == journal.Resolve && about.Cluster == name && about.Backup == backup, nil
+	return &about, err
 }

@@ -121,3 +121,40 @@ func (l listsNothing) ListAfter(_ context.Context, prefix, _ string) ([]objstore
 	require.Fail(l.t, "it lists", prefix)
 	return nil, nil
 }
+
+// gc deletes a journal after it was listed.
+func TestCopies_LeavesOutWhatIsGoneOrDamaged(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	for id, operation := range map[cluster.RunID]string{"a": "copy", "b": "copy", "c": "backup", "d": "copy"} {
+		wroteAs(t, store, id, operation, phase.Record{Type: phase.RecordEnd})
+	}
+	second := manifest.JournalPrefix("d") + "000002.json"
+	_, version, err := store.Get(t.Context(), second)
+	require.NoError(t, err)
+	_, err = store.Replace(t.Context(), second, []byte("{"), version)
+	require.NoError(t, err)
+	found, err := runs.Copies(t.Context(), collected{store, "b"})
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.EqualValues(t, "a", found[0].ID)
+}
+
+// collected lists a run that is deleted by the time it is read.
+type collected struct {
+	objstore.Store
+	run cluster.RunID
+}
+
+func (c collected) List(ctx context.Context, prefix string) ([]objstore.Object, error) {
+	if prefix != manifest.RunsPrefix {
+		return c.Store.List(ctx, prefix)
+	}
+	found, err := c.Store.List(ctx, prefix)
+	for _, o := range found {
+		if strings.HasPrefix(o.Key, manifest.RunPrefix(c.run)) {
+			_ = c.Delete(ctx, o.Key)
+		}
+	}
+	return found, err
+}
