@@ -182,12 +182,17 @@ func (d *drillWork) restoreInto(ctx context.Context, to drill.Target) (drill.Res
 	return drill.Restored{Serves: result.Restored, Warnings: append(result.Warnings, result.Left...)}, err
 }
 
-// holdGC keeps what the backup has readable while it is checked.
-func (d *drillWork) holdGC(
-	ctx context.Context, _ cluster.Name, run cluster.RunID, ttl time.Duration,
-) (passed bool, err error) {
-	lowest, err := d.pd.HoldGC(ctx, "tisnap-drill-"+string(run), d.manifest.BackupTS, ttl)
-	return lowest > d.manifest.BackupTS, err
+// holdGC keeps what the backup has readable while it is checked: from the backup ts on or, if GC has passed that, from
+// where it is, which is before the time at which the checks read. PD ignores a hold behind that.
+func (d *drillWork) holdGC(ctx context.Context, _ cluster.Name, run cluster.RunID, ttl time.Duration) error {
+	service := "tisnap-drill-" + string(run)
+	for ts := d.manifest.BackupTS; ; {
+		lowest, err := d.pd.HoldGC(ctx, service, ts, ttl)
+		if err != nil || lowest <= ts {
+			return err
+		}
+		ts = lowest
+	}
 }
 
 func (d *drillWork) open(ctx context.Context, target cluster.Name) (drill.Database, error) {

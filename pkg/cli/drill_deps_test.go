@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/restore"
 )
 
 // The same command plans a drill again while what a dead process of it left is still there.
@@ -128,4 +130,35 @@ func TestPick_NoSealedBackup_NotFound(t *testing.T) {
 	d := &drillWork{Deps: drill.Deps{Store: backupsToPick(t)}}
 	_, err := d.pick(t.Context(), cluster.Name{Namespace: "tidb", Name: "none"}, pickRandom, 0)
 	require.Equal(t, failure.NotFound, failure.KindOf(err), "%v", err)
+}
+
+// gcAt is a PD whose GC is at a timestamp, and passes on once meanwhile.
+type gcAt struct {
+	restore.PD
+	at, next cluster.TS
+	held     []cluster.TS
+}
+
+func (p *gcAt) HoldGC(_ context.Context, _ string, ts cluster.TS, _ time.Duration) (cluster.TS, error) {
+	lowest := min(p.at, ts)
+	if ts < p.at {
+		lowest, p.at = p.at, p.next
+	} else {
+		p.held = append(p.held, ts)
+	}
+	return lowest, nil
+}
+
+// PD ignores a hold behind GC: what the checks read is held where GC is.
+func TestHoldGC_GCHasPassedTheBackup_HeldWhereItIs(t *testing.T) {
+	t.Parallel()
+	for gc, held := range map[cluster.TS]cluster.TS{90: 100, 100: 100, 110: 120} {
+		t.Run(gc.String(), func(t *testing.T) {
+			t.Parallel()
+			pd := &gcAt{at: gc, next: 120}
+			d := &drillWork{pd: pd, manifest: &manifest.Manifest{BackupTS: 100}}
+			require.NoError(t, d.holdGC(t.Context(), picked, "r", time.Hour))
+			require.Equal(t, []cluster.TS{held}, pd.held)
+		})
+	}
 }

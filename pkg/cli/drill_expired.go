@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -46,14 +47,17 @@ func expiredVolumeOf(v *ebs.Volume, pv string) expiredDrill {
 }
 
 // expiredDrills lists what of drills only a person can remove: cages, and volumes that have none. Who may not list
-// namespaces or persistent volumes is shown the rest.
+// namespaces or persistent volumes is shown the rest: that is denied.
 func expiredDrills(
 	ctx context.Context, store objstore.Store, k *kube.Client, e drill.EBS,
-) (out []expiredDrill, err error) {
+) (out []expiredDrill, denied, err error) {
 	now := time.Now()
 	cages, err := drill.Orphans(ctx, store, k.Cages(), now)
-	if err != nil && !failure.Is(err, failure.Denied) {
-		return nil, err
+	if failure.Is(err, failure.Denied) {
+		denied, err = err, nil
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	caged := map[string]bool{}
 	for i := range cages {
@@ -61,21 +65,24 @@ func expiredDrills(
 	}
 	volumes, err := drill.OrphanVolumes(ctx, store, e, now)
 	if err != nil || len(volumes) == 0 {
-		return out, err
+		return out, denied, err
 	}
 	named, err := k.Handles(ctx)
-	if err != nil && !failure.Is(err, failure.Denied) {
-		return out, err
+	if failure.Is(err, failure.Denied) {
+		denied, err = errors.Join(denied, err), nil
+	}
+	if err != nil {
+		return out, denied, err
 	}
 	for i := range volumes {
 		if v := &volumes[i]; !caged[v.Tags[ebs.TagDrill]] {
 			out = append(out, expiredVolumeOf(v, named[v.ID]))
 		}
 	}
-	return out, nil
+	return out, denied, nil
 }
 
-// expiredItems are those for gc, which keeps them.
+// expiredItems are those for gc, which keeps them, as far as it may list them.
 func (a *app) expiredItems(ctx context.Context, store objstore.Store) ([]gc.Item, error) {
 	c, err := a.connections(zap.NewNop())
 	if err != nil {
@@ -90,7 +97,7 @@ func (a *app) expiredItems(ctx context.Context, store objstore.Store) ([]gc.Item
 	if err != nil {
 		return nil, err
 	}
-	found, err := expiredDrills(ctx, store, k, e)
+	found, _, err := expiredDrills(ctx, store, k, e)
 	out := make([]gc.Item, 0, len(found))
 	for _, f := range found {
 		out = append(out, gc.Item{

@@ -239,8 +239,8 @@ func (a *app) cleanDrills(cmd *cobra.Command, args []string, yes, dryRun bool) e
 				doc.Items = append(doc.Items, item)
 			}
 			if len(args) == 0 {
-				doc.Expired, err = expiredDrills(ctx, d.Store, d.kube, d.EBS)
-				errs = append(errs, err)
+				expired, denied, err := expiredDrills(ctx, d.Store, d.kube, d.EBS)
+				doc.Expired, errs = expired, append(errs, denied, err)
 			}
 			return doc, errors.Join(errs...)
 		}}, nil

@@ -58,9 +58,9 @@ type Deps struct {
 	// Restore restores the backup by a run of this id, which has a journal of its own, and puts tags on its volumes. If
 	// it fails it undoes what it made, as far as it can.
 	Restore func(ctx context.Context, to Target) (Restored, error)
-	// HoldGC keeps the versions of the backup ts in the restored cluster for some time, or reports that GC has passed
-	// it.
-	HoldGC func(ctx context.Context, target cluster.Name, run cluster.RunID, ttl time.Duration) (passed bool, err error)
+	// HoldGC keeps the versions of the backup ts, or those since then that GC has left, in the restored cluster for
+	// some time.
+	HoldGC func(ctx context.Context, target cluster.Name, run cluster.RunID, ttl time.Duration) error
 	// Open connects to the restored cluster's SQL port.
 	Open    func(ctx context.Context, target cluster.Name) (Database, error)
 	Sink    phase.Sink

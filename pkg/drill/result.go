@@ -57,7 +57,7 @@ func stateOf(o checks.Outcome) State {
 func (r *Result) conclude(o *Options, err error) error {
 	var failed *failure.Error
 	switch {
-	case r.LostLock && r.Checks != Failed:
+	case err != nil && r.LostLock && r.Checks != Failed:
 		return err
 	case r.Checks == Failed || r.Checks == NotMade:
 		failed = failure.New(failure.Unproven, "drill", string(o.Backup),

@@ -47,8 +47,8 @@ func (o Options) retention() objstore.Retention {
 	return r
 }
 
-// retain keeps the manifest, the marks and the seal for as long as the snapshots, if the bucket can. An error is
-// Partial, since the snapshots are locked.
+// retain keeps the manifest, the marks, the seal and a copy's signed source for as long as the snapshots, if the bucket
+// can. An error is Partial, since the snapshots are locked.
 func retain(ctx context.Context, store objstore.Store, m *manifest.Manifest, o Options) (Objects, error) {
 	bucket, unkept := bucketOf(ctx, store)
 	if unkept != "" {

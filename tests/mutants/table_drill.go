@@ -20,7 +20,7 @@ func drillGuards() []Mutant {
 			"	if c.kind == failure.Corrupt {", "	if false {",
 			"TestCheckTable_RowsAndEntriesDisagree_Corrupt"),
 		in("pkg/drill/result.go", "a drill that has lost its lock is one whose data did not pass, or that left something", provesSomething,
-			"	case r.LostLock && r.Checks != Failed:", "	case false:",
+			"	case err != nil && r.LostLock && r.Checks != Failed:", "	case false:",
 			"TestClean_OfADeadDrill_RemovesAll"),
 		in("pkg/cli/drill_deps.go", "a drill that died in its restore is never drilled again", "the same command finishes a run",
 			"return kube.TidbCluster{}, failure.New(failure.NotFound, ", "return kube.TidbCluster{}, failure.New(failure.Conflict, ",
@@ -99,8 +99,8 @@ func drillChoiceGuards() []Mutant {
 			`"tidb_ttl_job_enable"`, `"tidb_ttl_job_enabled"`, "TestRest_TurnsOffWhatWorksByItself"),
 		in("pkg/tidb/client.go", "a copy analyzes its tables while they are checked", atRest,
 			`, "tidb_enable_auto_analyze"`, "", "TestRest_TurnsOffWhatWorksByItself"),
-		in("pkg/drill/check.go", "a drill whose data GC takes away gives no reason for what its checks meet", atRest,
-			"		if passed {", "		if passed && false {", "TestRun_HoldsGCForItsChecks"),
+		in("pkg/cli/drill_deps.go", "a hold behind GC, which PD ignores, is all there is", atRest,
+			"if err != nil || lowest <= ts {", "if true {", "TestHoldGC_GCHasPassedTheBackup_HeldWhereItIs"),
 		in("pkg/drill/check.go", "GC of a copy is not held while it is checked", atRest,
 			"	if r.HoldGC != nil {", "	if false {", "TestRun_HoldsGCForItsChecks"),
 		in("pkg/fleet/cluster.go", "a drill that failed counts as the last one that passed", "a metric is of what happened",
@@ -114,6 +114,12 @@ func drillRunGuards() []Mutant {
 	const ownCage = "a drill removes what it made, by its run and the namespace's UID"
 	const closed = "a copy reaches nothing but itself"
 	return []Mutant{
+		in("pkg/drill/result.go", "a drill that lost its lock after its checks failed to run ends with exit code 0", provesSomething,
+			"	case err != nil && r.LostLock", "	case r.LostLock",
+			"TestConclude_LostLockWithoutAnError_IsNoSuccess"),
+		in("pkg/cli/drill_expired.go", "drill clean that may not list namespaces finds no expired drill", ownCage,
+			"		denied, err = err, nil\n", "		err = nil\n",
+			"TestExpiredDrills_MayNotList_NamesTheRestAndWhatIsUnknown"),
 		in("pkg/drill/check.go", "a drill that is stopped before its checks counts as one whose checks did not pass", "an exit code is of what happened",
 			"		if ctx.Err() != nil && r.result.Found == nil {", "		if false {",
 			"TestRun_Cancelled_IsTornDown"),
