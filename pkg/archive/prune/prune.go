@@ -409,7 +409,7 @@ func (p *pruner) end(ctx context.Context, o *lease.Other) (bool, error) {
 func (p *pruner) hidden(ctx context.Context, o *lease.Other) (bool, error) {
 	path, err := format.ArchivePath(o.Archive)
 	if err != nil || !p.repository.Settings().Storage.ObjectLock || !p.vault.on {
-		return false, nil //nolint:nilerr // no archive has such an id
+		return false, nil
 	}
 	last, err := repository.LastVersions(ctx, p.vault.Bucket, path)
 	v, is := last[path]

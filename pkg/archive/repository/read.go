@@ -90,14 +90,7 @@ func (r *Repository) readSpan(ctx context.Context, s format.Segment, at span, us
 		return err
 	}
 	defer r.readers.Put(reader)
-	err = r.store.GetRange(ctx, at.pack.Name.Path(), at.from, reader.sealed)
-	behind := false
-	if damagedOrGone(err) {
-		lost := err
-		if behind, err = r.readBehind(ctx, at, reader); err == nil && !behind {
-			err = lost
-		}
-	}
+	behind, err := r.fill(ctx, at, reader)
 	switch {
 	case failure.Is(err, failure.NotFound) && failure.HintOf(err) == "": // with one, it is about the storage
 		err = failure.New(failure.Corrupt, "read pack", at.pack.Name.String(), "it is missing")
@@ -127,6 +120,18 @@ func (r *Repository) readSpan(ctx context.Context, s format.Segment, at span, us
 		}
 	}
 	return nil
+}
+
+// fill reads a span, and reports whether it was read from behind another version.
+func (r *Repository) fill(ctx context.Context, at span, into *reader) (behind bool, err error) {
+	lost := r.store.GetRange(ctx, at.pack.Name.Path(), at.from, into.sealed)
+	if !damagedOrGone(lost) {
+		return false, lost
+	}
+	if behind, err = r.readBehind(ctx, at, into); err == nil && !behind {
+		err = lost
+	}
+	return behind, err
 }
 
 // readBehind reads a span again, from the version of its pack that the repository wrote, if that is another one and has
