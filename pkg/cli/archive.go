@@ -18,7 +18,8 @@ passphrase. Whoever loses all of its keys has lost its archives.`,
 	repo.add(cmd.PersistentFlags())
 	cmd.AddCommand(a.archiveInitCommand(&repo), a.archiveCreateCommand(&repo), a.archiveJoinCommand(&repo),
 		a.archiveListCommand(&repo),
-		a.archiveDescribeCommand(&repo), a.archiveCatCommand(&repo), a.archiveVerifyCommand(&repo),
+		a.archiveDescribeCommand(&repo), a.archiveCatCommand(&repo), a.archiveFillCommand(&repo),
+		a.archiveVerifyCommand(&repo),
 		a.archiveRestoreCommand(&repo), a.archiveForgetCommand(&repo), a.archivePruneCommand(&repo),
 		a.archiveRepairCommand(&repo), a.archiveKeyCommand(&repo), a.archiveBenchCommand())
 	return cmd

@@ -44,6 +44,7 @@ func changesNothing() map[string]string {
 		"archive prune":  "the next one continues with what it condemned, and deletes only that",
 		"archive repair": "archives are replaced one by one as the last thing, and the same command repairs the rest",
 		"archive cat":    "it reads, and a file that it writes gets its name as the last thing",
+		"archive fill":   "the same command writes what is not whole",
 		"completion":     parent, "estimate": parent, "generate": parent, "hold": parent, "runs": parent,
 		"adopt":           "each object that it writes is written once, the seal last, and the same command finishes it",
 		"doctor":          "it writes one object, which belongs to no run, and deletes it",

@@ -1,0 +1,63 @@
+package volume
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"unsafe"
+)
+
+// directAlign is what the addresses, offsets and lengths of direct reads and writes must be multiples of: no less than
+// the logical block of any device.
+const directAlign = 4096
+
+// directFile is a file whose whole blocks are read and written past the page cache, if it has a second, direct handle.
+type directFile struct {
+	*os.File
+	direct  *os.File // nil where the system has no direct reads and writes
+	aligned sync.Pool
+}
+
+// ReadAt implements io.ReaderAt.
+func (f *directFile) ReadAt(p []byte, at int64) (int, error) {
+	if !f.isDirect(len(p), at) {
+		return f.File.ReadAt(p, at)
+	}
+	buffer := f.buffer()
+	defer f.aligned.Put(buffer)
+	n, err := f.direct.ReadAt((*buffer)[:len(p)], at)
+	return copy(p, (*buffer)[:n]), err
+}
+
+// WriteAt implements io.WriterAt.
+func (f *directFile) WriteAt(p []byte, at int64) (int, error) {
+	if !f.isDirect(len(p), at) {
+		return f.File.WriteAt(p, at)
+	}
+	buffer := f.buffer()
+	defer f.aligned.Put(buffer)
+	return f.direct.WriteAt((*buffer)[:copy(*buffer, p)], at)
+}
+
+func (f *directFile) isDirect(length int, at int64) bool {
+	return f.direct != nil && length <= BlockSize && length%directAlign == 0 && at%directAlign == 0
+}
+
+// buffer returns a buffer of a block at an address that direct reads and writes take.
+func (f *directFile) buffer() *[]byte {
+	if b, ok := f.aligned.Get().(*[]byte); ok {
+		return b
+	}
+	raw := make([]byte, BlockSize+directAlign)
+	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(raw)))) & (directAlign - 1)
+	raw = raw[skip:][:BlockSize]
+	return &raw
+}
+
+// Close closes both handles.
+func (f *directFile) Close() error {
+	if f.direct == nil {
+		return f.File.Close()
+	}
+	return errors.Join(f.direct.Close(), f.File.Close())
+}
