@@ -153,10 +153,9 @@ func readPart(ctx context.Context, from Source, key *manifest.VerifyKey) (part, 
 	if err := at.RefuseCopy("adopt"); err != nil {
 		return part{}, err
 	}
-	sum := sha256.Sum256(doc)
 	p := part{of: m, Part: manifest.Part{
 		Name: from.Name, Cluster: m.Source.Cluster, Backup: m.ID, Run: m.Run, Tool: m.Tool, Storage: at.ID,
-		Location: at.Here, BackupTS: m.BackupTS, ManifestSHA256: hex.EncodeToString(sum[:]), Kubernetes: m.Kubernetes,
+		Location: at.Here, BackupTS: m.BackupTS, ManifestSHA256: doc.SHA256(), Kubernetes: m.Kubernetes,
 	}}
 	for _, s := range m.Source.Stores {
 		p.Stores = append(p.Stores, s.ID)

@@ -21,29 +21,30 @@ func (c Catalog) Load(ctx context.Context, id cluster.BackupID) (*manifest.Manif
 	return m, err
 }
 
-// Document is Load, and returns the manifest as it is stored, too.
-func (c Catalog) Document(ctx context.Context, id cluster.BackupID) ([]byte, *manifest.Manifest, error) {
+// Document is Load, and returns the manifest as it is stored, with the signature of the seal that it was verified
+// against. Without a VerifyKey the signature itself is not verified.
+func (c Catalog) Document(ctx context.Context, id cluster.BackupID) (Document, *manifest.Manifest, error) {
 	if err := manifest.CheckID(id); err != nil {
-		return nil, nil, failure.Annotate(err, "load backup", string(id))
+		return Document{}, nil, failure.Annotate(err, "load backup", string(id))
 	}
 	seal, _, err := c.Store.Get(ctx, manifest.SealKey(id))
 	if failure.Is(err, failure.NotFound) {
-		return nil, nil, c.unsealed(ctx, id)
+		return Document{}, nil, c.unsealed(ctx, id)
 	}
 	if err != nil {
-		return nil, nil, failure.Annotate(err, "load backup", string(id))
+		return Document{}, nil, failure.Annotate(err, "load backup", string(id))
 	}
 	if manifest.DecodeTombstone(seal) != nil {
 		_, err := manifest.Open(nil, seal) // reports it, whatever is left of the manifest
-		return nil, nil, failure.Annotate(err, "load backup", string(id))
+		return Document{}, nil, failure.Annotate(err, "load backup", string(id))
 	}
 	doc, _, err := c.Store.Get(ctx, manifest.ManifestKey(id))
 	if failure.Is(err, failure.NotFound) {
-		return nil, nil, failure.New(failure.Corrupt, "load backup", string(id), "its manifest is gone: %w", err).
+		return Document{}, nil, failure.New(failure.Corrupt, "load backup", string(id), "its manifest is gone: %w", err).
 			WithHint(damaged)
 	}
 	if err != nil {
-		return nil, nil, failure.Annotate(err, "load backup", string(id))
+		return Document{}, nil, failure.Annotate(err, "load backup", string(id))
 	}
 	m, err := c.open(doc, seal)
 	if err == nil && m.ID != id {
@@ -52,7 +53,14 @@ func (c Catalog) Document(ctx context.Context, id cluster.BackupID) ([]byte, *ma
 	if failure.Is(err, failure.Corrupt) && failure.HintOf(err) == "" {
 		err = failure.New(failure.Corrupt, "", "", "%w", err).WithHint(damaged)
 	}
-	return doc, m, failure.Annotate(err, "load backup", string(id))
+	if err != nil {
+		return Document{}, nil, failure.Annotate(err, "load backup", string(id))
+	}
+	s, err := manifest.DecodeSeal(seal)
+	if err != nil {
+		return Document{}, nil, failure.Annotate(err, "load backup", string(id))
+	}
+	return Document{doc, s.Signature}, m, nil
 }
 
 // damaged is the remedy for a backup whose objects cannot be trusted.

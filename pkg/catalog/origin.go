@@ -10,50 +10,57 @@ import (
 	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
-// Origin is the manifest of a signed backup, byte by byte, and its signature in minisign's format.
-type Origin struct {
-	Document  []byte
+// Document is a backup's manifest, byte by byte, and its seal's signature in minisign's format, "" if it is not signed.
+type Document struct {
+	Manifest  []byte
 	Signature string
 }
 
-// Signature returns that of a sealed backup, whose manifest is doc; "" if it is not signed. The key of the signature
-// is not looked at.
-func (c Catalog) Signature(ctx context.Context, id cluster.BackupID, doc []byte) (string, error) {
-	seal, _, err := c.Store.Get(ctx, manifest.SealKey(id))
-	if err == nil {
-		_, err = manifest.Open(doc, seal)
+// SHA256 is the manifest's digest, hexadecimal.
+func (d Document) SHA256() string { return digest(d.Manifest) }
+
+// SignatureSHA256 is the signature's digest, hexadecimal; "" if there is none.
+func (d Document) SignatureSHA256() string {
+	if d.Signature == "" {
+		return ""
 	}
-	if err != nil {
-		return "", failure.Annotate(err, "read signature", string(id))
-	}
-	s, err := manifest.DecodeSeal(seal)
-	if err != nil {
-		return "", failure.Annotate(err, "read signature", string(id))
-	}
-	return s.Signature, nil
+	return digest([]byte(d.Signature))
 }
 
-// Origin returns the nearest signed source of a copy as it is kept with it. It is Corrupt unless it is the one that
-// the copy's manifest names, and NotFound if there is none.
-func (c Catalog) Origin(ctx context.Context, m *manifest.Manifest) (Origin, error) {
+func digest(doc []byte) string {
+	sum := sha256.Sum256(doc)
+	return hex.EncodeToString(sum[:])
+}
+
+// Origin returns the nearest signed source of a copy as it is kept with it. It is Corrupt unless manifest and signature
+// are those that the copy's manifest names, and NotFound if there is none. A copy of an older tisnap names no signature,
+// and any is returned.
+func (c Catalog) Origin(ctx context.Context, m *manifest.Manifest) (Document, error) {
 	document, signature := manifest.OriginKeys(m.ID)
 	doc, _, err := c.Store.Get(ctx, document)
 	if err != nil {
-		return Origin{}, failure.Annotate(err, "read signed source", string(m.ID))
-	}
-	sum, of := sha256.Sum256(doc), m.CopyOf.FirstSigned()
-	if of == nil || hex.EncodeToString(sum[:]) != of.ManifestSHA256 {
-		return Origin{}, failure.New(failure.Corrupt, "read signed source", string(m.ID),
-			"%s is not the manifest that it was copied from", document)
+		return Document{}, failure.Annotate(err, "read signed source", string(m.ID))
 	}
 	signed, _, err := c.Store.Get(ctx, signature)
-	return Origin{doc, string(signed)}, failure.Annotate(err, "read signed source", string(m.ID))
+	if err != nil {
+		return Document{}, failure.Annotate(err, "read signed source", string(m.ID))
+	}
+	kept, of := Document{doc, string(signed)}, m.CopyOf.FirstSigned()
+	if of == nil || kept.SHA256() != of.ManifestSHA256 {
+		return Document{}, failure.New(failure.Corrupt, "read signed source", string(m.ID),
+			"%s is not the manifest that it was copied from", document)
+	}
+	if of.SignatureSHA256 != "" && kept.SignatureSHA256() != of.SignatureSHA256 {
+		return Document{}, failure.New(failure.Corrupt, "read signed source", string(m.ID),
+			"%s is not the signature of what it was copied from", signature)
+	}
+	return kept, nil
 }
 
 // PutOrigin stores the signed source of a copy that is not recorded yet.
-func (c Catalog) PutOrigin(ctx context.Context, id cluster.BackupID, o Origin) error {
+func (c Catalog) PutOrigin(ctx context.Context, id cluster.BackupID, o Document) error {
 	document, signature := manifest.OriginKeys(id)
-	err := c.putOver(ctx, document, o.Document)
+	err := c.putOver(ctx, document, o.Manifest)
 	if err == nil {
 		err = c.putOver(ctx, signature, []byte(o.Signature))
 	}

@@ -59,7 +59,7 @@ func (r *run) refuse(kind failure.Kind, format string, args ...any) *failure.Err
 
 // load reads the backup, which must be sealed and not be deleted. Once the copy is sealed it does not need it.
 func (r *run) load(ctx context.Context) (err error) {
-	r.found.origin.Document, r.found.manifest, err = r.from.Document(ctx, r.opts.Backup)
+	r.found.origin, r.found.manifest, err = r.from.Document(ctx, r.opts.Backup)
 	if err != nil && r.earlier.sealed {
 		r.found.manifest, err = r.to.Load(ctx, r.opts.Backup)
 		r.result.Manifest = r.found.manifest
@@ -69,10 +69,6 @@ func (r *run) load(ctx context.Context) (err error) {
 		return err
 	}
 	r.result.Manifest = r.found.manifest
-	r.found.origin.Signature, err = r.from.Signature(ctx, r.opts.Backup, r.found.origin.Document)
-	if err != nil {
-		return err
-	}
 	switch m := r.found.manifest; {
 	case m.Source.Cluster != r.opts.Cluster:
 		return r.refuse(failure.Conflict, "it is of cluster %s, not of %s", m.Source.Cluster, r.opts.Cluster)

@@ -2,8 +2,6 @@ package copyrun
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strings"
 	"time"
@@ -113,10 +111,11 @@ func (r *run) draft(ctx context.Context) (*manifest.Manifest, error) {
 
 // copyOf describes the source, except for its storage.
 func (r *run) copyOf() *manifest.CopyOf {
-	of, sum := r.found.manifest, sha256.Sum256(r.found.origin.Document)
+	of, origin := r.found.manifest, r.found.origin
 	return &manifest.CopyOf{
 		Run: of.Run, Tool: of.Tool, Region: of.Region, Account: r.found.source[of.Snapshots[0].ID].Owner,
-		ManifestSHA256: hex.EncodeToString(sum[:]), Signed: r.found.origin.Signature != "", CopyOf: of.CopyOf,
+		ManifestSHA256: origin.SHA256(), CopyOf: of.CopyOf,
+		Signed: origin.Signature != "", SignatureSHA256: origin.SignatureSHA256(),
 	}
 }
 

@@ -66,7 +66,7 @@ type run struct {
 
 // found is what the preflight reads: what to copy, from where, and for whom.
 type found struct {
-	origin   catalog.Origin // the source's manifest, and its signature if it has one
+	origin   catalog.Document // the source's manifest, and its signature if it has one
 	manifest *manifest.Manifest
 	source   map[cluster.SnapshotID]ebs.Snapshot // as EC2 shows them in the source
 	account  string                              // the target's

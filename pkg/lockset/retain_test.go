@@ -87,7 +87,7 @@ func TestLock_CopyOfASignedBackup_KeepsItsSource(t *testing.T) {
 	require.NoError(t, p.backups.Store.Delete(t.Context(), manifest.ManifestKey("b")))
 	require.NoError(t, p.backups.Store.Delete(t.Context(), manifest.SealKey("b")))
 	m.CopyOf = &manifest.CopyOf{Run: "r", Storage: "s", Region: "r", Account: "a", CopyOf: &manifest.CopyOf{Signed: true}}
-	require.NoError(t, p.backups.PutOrigin(t.Context(), "b", catalog.Origin{Document: []byte("{}"), Signature: "s"}))
+	require.NoError(t, p.backups.PutOrigin(t.Context(), "b", catalog.Document{Manifest: []byte("{}"), Signature: "s"}))
 	require.NoError(t, p.backups.PutManifest(t.Context(), m))
 	require.NoError(t, p.backups.Seal(t.Context(), "b", time.Now(), 0))
 	until := p.days(1)

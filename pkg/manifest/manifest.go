@@ -90,6 +90,8 @@ type CopyOf struct {
 	ManifestSHA256 string        `json:"manifestSHA256"` // of the source's manifest, hexadecimal
 	// Signed means that it was, and that its manifest and signature are kept with the copy unless a nearer one's are.
 	Signed bool `json:"signed,omitempty"`
+	// SignatureSHA256 is the digest of that signature, hexadecimal; an older tisnap recorded none.
+	SignatureSHA256 string `json:"signatureSHA256,omitempty"`
 	// CopyOf is the source's own, if it was a copy, too: so the chain ends at the backup that was cut.
 	CopyOf *CopyOf `json:"copyOf,omitempty"`
 }
@@ -117,7 +119,7 @@ func (c *CopyOf) Unsigned() *CopyOf {
 		return nil
 	}
 	out := *c
-	out.Signed, out.CopyOf = false, c.CopyOf.Unsigned()
+	out.Signed, out.SignatureSHA256, out.CopyOf = false, "", c.CopyOf.Unsigned()
 	return &out
 }
 

@@ -31,13 +31,14 @@ func (r *run) preflight(ctx context.Context, _ *phase.Scope) error {
 }
 
 // load reads the backup, which must be sealed and not be deleted.
-func (r *run) load(ctx context.Context) (err error) {
-	r.document, r.manifest, err = r.catalog.Document(ctx, r.opts.Backup)
+func (r *run) load(ctx context.Context) error {
+	document, m, err := r.catalog.Document(ctx, r.opts.Backup)
 	if err != nil {
 		return err
 	}
+	r.document, r.manifest = document.Manifest, m
 	r.result.Manifest = r.manifest
-	switch m := r.manifest; {
+	switch {
 	case m.Source.Cluster != r.opts.Cluster:
 		return failure.New(failure.Conflict, "create archive", string(m.ID), "it is of cluster %s, not of %s",
 			m.Source.Cluster, r.opts.Cluster)
