@@ -40,8 +40,8 @@ func (c Catalog) Document(ctx context.Context, id cluster.BackupID) (Document, *
 	}
 	doc, _, err := c.Store.Get(ctx, manifest.ManifestKey(id))
 	if failure.Is(err, failure.NotFound) {
-		return Document{}, nil, failure.New(failure.Corrupt, "load backup", string(id), "its manifest is gone: %w", err).
-			WithHint(damaged)
+		err = failure.New(failure.Corrupt, "load backup", string(id), "its manifest is gone: %w", err).WithHint(damaged)
+		return Document{}, nil, err
 	}
 	if err != nil {
 		return Document{}, nil, failure.Annotate(err, "load backup", string(id))

@@ -33,8 +33,8 @@ func digest(doc []byte) string {
 }
 
 // Origin returns the nearest signed source of a copy as it is kept with it. It is Corrupt unless manifest and signature
-// are those that the copy's manifest names, and NotFound if there is none. A copy of an older tisnap names no signature,
-// and any is returned.
+// are those that the copy's manifest names, and NotFound if there is none. A copy of an older tisnap names no
+// signature, and any is returned.
 func (c Catalog) Origin(ctx context.Context, m *manifest.Manifest) (Document, error) {
 	document, signature := manifest.OriginKeys(m.ID)
 	doc, _, err := c.Store.Get(ctx, document)

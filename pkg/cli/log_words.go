@@ -161,6 +161,9 @@ func effects() map[string]func(*logWords, json.RawMessage) string {
 		journal.ResultCopy: worded(func(d journal.CopiedSnapshot) string {
 			return fmt.Sprintf("EC2 copies snapshot %s to %s", d.Snapshot, d.Copy)
 		}),
+		journal.ResultCopied: worded(func(d journal.CopiedSnapshot) string {
+			return fmt.Sprintf("EC2 has completed copy %s of snapshot %s", d.Copy, d.Snapshot)
+		}),
 		journal.IntentCage: worded(func(d journal.Cage) string { return "makes namespace " + d.Namespace }),
 		journal.ResultCage: worded(func(d journal.Cage) string {
 			return "namespace " + d.Namespace + " has UID " + d.UID

@@ -83,6 +83,7 @@ func TestLogWords_HaveEachNameOfTheJournal(t *testing.T) {
 		"writes 6 snapshots from archive a1":                     {Name: journal.IntentWriteSnapshots, Data: []byte(`{"archive":"a1","snapshots":6}`)},
 		"snapshot snap-1 has the first 4 segments of its volume": {Name: journal.ResultPut, Data: []byte(`{"snapshot":"snap-1","segments":4}`)},
 		"asks EC2 for copies of snapshots: snap-1, snap-2":       {Name: journal.IntentCopySnapshots, Data: []byte(`["snap-1","snap-2"]`)},
+		"EC2 has completed copy snap-9 of snapshot snap-1":       {Name: journal.ResultCopied, Data: []byte(`{"snapshot":"snap-1","copy":"snap-9"}`)},
 		"EC2 copies snapshot snap-1 to snap-9":                   {Name: journal.ResultCopy, Data: []byte(`{"snapshot":"snap-1","copy":"snap-9"}`)},
 	} {
 		t.Run(r.Name, func(t *testing.T) {

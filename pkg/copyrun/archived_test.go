@@ -10,6 +10,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/copyplan"
 	"github.com/tisnap/tisnap/pkg/copyrun"
+	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
@@ -117,6 +118,37 @@ func TestRun_NewestCopyFailed_NextIsIncremental(t *testing.T) {
 	require.Equal(t, copyplan.Incremental, l.run(t, l.backup(t), "run-3").Plan.Copies[0].Full)
 	copies := l.to.server.Copies()
 	require.Empty(t, copies[len(copies)-1].Full, "as EC2 reports it")
+}
+
+// What a run completed counts also if it did not complete the rest: while it exists, and after gc has deleted it.
+func TestRun_NewestCopyIsOfAnUnfinishedRun_CountsAsEC2CountsIt(t *testing.T) {
+	t.Parallel()
+	for name, deleted := range map[string]bool{"exists": false, "deleted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, 2)
+			l.run(t, l.backup(t), "run-1")
+			require.NoError(t, l.to.faults.Add(fault.Rule{Point: "ec2.CopySnapshot.late", Position: fault.Before, Nth: 2, Times: 3}))
+			_, err := copyrun.Run(t.Context(), l.deps(), l.options(l.backup(t), "run-2"))
+			require.ErrorContains(t, err, "failed 3 times")
+			for _, s := range l.to.server.Snapshots() {
+				if deleted && s.Tags[ebs.TagRun] == "run-2" {
+					require.NoError(t, l.to.client.DeleteSnapshot(t.Context(), s.ID))
+				}
+			}
+			begun := len(l.to.server.Copies())
+			var planned, want []string
+			for _, c := range l.run(t, l.backup(t), "run-3").Plan.Copies {
+				planned = append(planned, string(c.Full))
+			}
+			for _, c := range l.to.server.Copies()[begun:] {
+				full := map[string]copyplan.Reason{ebstest.FullDeleted: copyplan.Deleted}[c.Full]
+				want = append(want, string(full))
+			}
+			require.ElementsMatch(t, want, planned, "as EC2 reports it")
+			require.Equal(t, deleted, slices.Contains(planned, string(copyplan.Deleted)))
+		})
+	}
 }
 
 // The journals serve an estimate alone: a copy is made without them, too.

@@ -61,7 +61,7 @@ func (r *run) beforeOf(
 		if s.StartedAt.After(newest) || newest.IsZero() {
 			newest, b.Archived = s.StartedAt, s.Archived
 		}
-		ours := func(r madeBefore) bool { return string(r.run) == s.Tags[ebs.TagRun] }
+		ours := func(r madeBefore) bool { return r.made[sourceID(s.Tags[ebs.TagCopiedFrom])].Copy == s.ID }
 		if s.StartedAt.After(at) && !slices.ContainsFunc(earlier, ours) { // for another storage, and later
 			last = ""
 		}
@@ -72,21 +72,27 @@ func (r *run) beforeOf(
 	return b, b.Exists || last != ""
 }
 
-// madeBefore are the copies of a run that completed them.
+// madeBefore are the completed copies of a run.
 type madeBefore struct {
-	run  cluster.RunID
 	last time.Time // that its journal has
 	made map[sourceID]journal.CopiedSnapshot
 }
 
 // earlierRuns reads what the storage's other runs copied into the region, the newest first. For EC2 copies that failed
-// do not count.
+// do not count. Those that were completed do, also of a run that did not come to its end; which ones these are only
+// that run may have seen, so what EC2 completed after it died, and gc deleted, is unknown.
 func (r *run) earlierRuns(ctx context.Context) (out []madeBefore, err error) {
 	all, err := runs.Copies(ctx, r.To)
 	for _, one := range all {
-		if one.About.Region == r.Target.Region() && one.ID != r.opts.Run && one.History.Done(journal.StepCopy) {
-			out = append(out, madeBefore{one.ID, one.Last, journal.ReadFacts(one.History.Records).Copy.Made})
+		if one.About.Region != r.Target.Region() || one.ID == r.opts.Run {
+			continue
 		}
+		facts := journal.ReadFacts(one.History.Records).Copy
+		made := facts.Completed
+		if one.History.Done(journal.StepCopy) { // older versions did not record which are completed
+			made = facts.Made
+		}
+		out = append(out, madeBefore{one.Last, made})
 	}
 	return out, err
 }

@@ -34,6 +34,7 @@ type copier struct {
 	copies  map[sourceID]ebs.Snapshot // by source: the one that counts
 	awaited map[sourceID]time.Time    // until when EC2 may hide a copy that was asked for
 	expects map[sourceID]sourceID     // the id of a copy that EC2 has accepted
+	shown   map[sourceID]sourceID     // the copy that the journal has as completed
 	failed  map[sourceID]int
 	deleted map[sourceID]bool // copies, which EC2 may still show
 
@@ -48,8 +49,8 @@ func (r *run) copy(ctx context.Context, s *phase.Scope) error {
 	}
 	c := &copier{
 		run: r, scope: s, byID: map[sourceID]manifest.Snapshot{}, copies: map[sourceID]ebs.Snapshot{},
-		awaited: map[sourceID]time.Time{}, expects: map[sourceID]sourceID{}, failed: map[sourceID]int{},
-		deleted: map[sourceID]bool{}, progress: -1, moved: time.Now(),
+		awaited: map[sourceID]time.Time{}, expects: map[sourceID]sourceID{}, shown: map[sourceID]sourceID{},
+		failed: map[sourceID]int{}, deleted: map[sourceID]bool{}, progress: -1, moved: time.Now(),
 	}
 	for _, m := range r.found.manifest.Snapshots {
 		c.byID[m.ID] = m
@@ -59,6 +60,9 @@ func (r *run) copy(ctx context.Context, s *phase.Scope) error {
 	}
 	for source, made := range r.earlier.Made {
 		c.expects[source] = made.Copy
+	}
+	for source, made := range r.earlier.Completed {
+		c.shown[source] = made.Copy
 	}
 	var total int64
 	for _, p := range r.result.Plan.Copies {
@@ -180,6 +184,7 @@ func (c *copier) expect(before map[sourceID]ebs.Snapshot) error {
 		case there:
 			delete(c.awaited, source)
 			c.accepted(source, c.copies[source].ID) // also if its answer was lost
+			c.completes(source)
 		case before[source].ID != "": // EC2 may show an older state
 			c.awaited[source] = now.Add(c.opts.Visibility)
 		case expected && !waits:
@@ -324,9 +329,23 @@ func (c *copier) ask(ctx context.Context) error {
 func (c *copier) accepted(source, id sourceID) {
 	if c.expects[source] != id {
 		c.expects[source] = id
-		c.scope.Result(journal.ResultCopy, journal.CopiedSnapshot{
-			Snapshot: source, Copy: id, Volume: c.byID[source].Volume, Over: c.copyOf().Over(),
-		})
+		c.scope.Result(journal.ResultCopy, c.copied(source, id))
+	}
+}
+
+// completes keeps that a copy is completed, for the plans of later runs: from then on it is the one of its volume that
+// EC2 goes by, even if this run does not come to its end and gc deletes it.
+func (c *copier) completes(source sourceID) {
+	s := c.copies[source]
+	if s.State.Outcome() == ebs.SnapshotDone && c.shown[source] != s.ID {
+		c.shown[source] = s.ID
+		c.scope.Result(journal.ResultCopied, c.copied(source, s.ID))
+	}
+}
+
+func (c *copier) copied(source, id sourceID) journal.CopiedSnapshot {
+	return journal.CopiedSnapshot{
+		Snapshot: source, Copy: id, Volume: c.byID[source].Volume, Over: c.copyOf().Over(),
 	}
 }
 

@@ -12,9 +12,10 @@ type CopyFacts struct {
 	// Shares reports that there was an IntentShare, and Shared is what the last one names.
 	Shares bool
 	Shared []cluster.SnapshotID
-	// Asked are the snapshots that it was about to ask for a copy of, and Made the last copy that EC2 accepted of each.
-	Asked map[cluster.SnapshotID]bool
-	Made  map[cluster.SnapshotID]CopiedSnapshot
+	// Asked are the snapshots that it was about to ask for a copy of, Made the last copy that EC2 accepted of each, and
+	// Completed the last one that it completed, as far as the run saw that; older versions did not record it.
+	Asked           map[cluster.SnapshotID]bool
+	Made, Completed map[cluster.SnapshotID]CopiedSnapshot
 	// Unclear is why one of these records cannot be read.
 	Unclear error
 }
@@ -37,17 +38,25 @@ func (r *reader) followCopy(record *phase.Record) {
 			f.Asked[id] = true
 		}
 	case record.Type == phase.RecordResult && record.Name == ResultCopy:
-		var c CopiedSnapshot
-		err = json.Unmarshal(record.Data, &c)
-		if f.Made == nil {
-			f.Made = map[cluster.SnapshotID]CopiedSnapshot{}
-		}
-		f.Made[c.Snapshot] = c
+		err = keep(&f.Made, record.Data)
+	case record.Type == phase.RecordResult && record.Name == ResultCopied:
+		err = keep(&f.Completed, record.Data)
 	default: // irrelevant to a copy
 	}
 	if f.Unclear == nil {
 		f.Unclear = err
 	}
+}
+
+// keep adds a copy by its source.
+func keep(to *map[cluster.SnapshotID]CopiedSnapshot, data []byte) error {
+	var c CopiedSnapshot
+	err := json.Unmarshal(data, &c)
+	if *to == nil {
+		*to = map[cluster.SnapshotID]CopiedSnapshot{}
+	}
+	(*to)[c.Snapshot] = c
+	return err
 }
 
 // ArchiveProcess is what one process wrote of an archive. The data is in the terms of pkg/archive/create.

@@ -53,7 +53,7 @@ type Volume struct {
 	Volume     cluster.VolumeID   `json:"volume"`
 }
 
-// CopiedSnapshot is the data of ResultCopy.
+// CopiedSnapshot is the data of ResultCopy and ResultCopied.
 type CopiedSnapshot struct {
 	Snapshot cluster.SnapshotID `json:"snapshot"`
 	Copy     cluster.SnapshotID `json:"copy"`

@@ -203,13 +203,15 @@ func TestReadFacts_OfACopy(t *testing.T) {
 	t.Parallel()
 	f := facts(intent(journal.IntentShare, `["s1"]`), intent(journal.IntentShare, `[]`),
 		intent(journal.IntentCopySnapshots, `["s1","s2"]`), intent(journal.IntentCopySnapshots, `["s3"]`),
-		with(result(journal.ResultCopy), `{"snapshot":"s1","copy":"c1"}`), with(result(journal.ResultCopy), `{"snapshot":"s1","copy":"c2","volume":"v1","over":"r/a"}`)).Copy
+		with(result(journal.ResultCopy), `{"snapshot":"s1","copy":"c1"}`), with(result(journal.ResultCopy), `{"snapshot":"s1","copy":"c2","volume":"v1","over":"r/a"}`),
+		with(result(journal.ResultCopied), `{"snapshot":"s1","copy":"c1"}`)).Copy
 	require.Equal(t, journal.CopyFacts{
 		Shares: true, Shared: []cluster.SnapshotID{}, Asked: map[cluster.SnapshotID]bool{"s1": true, "s2": true, "s3": true},
-		Made: map[cluster.SnapshotID]journal.CopiedSnapshot{"s1": {Snapshot: "s1", Copy: "c2", Volume: "v1", Over: "r/a"}},
+		Made:      map[cluster.SnapshotID]journal.CopiedSnapshot{"s1": {Snapshot: "s1", Copy: "c2", Volume: "v1", Over: "r/a"}},
+		Completed: map[cluster.SnapshotID]journal.CopiedSnapshot{"s1": {Snapshot: "s1", Copy: "c1"}},
 	}, f)
 	for _, bad := range []phase.Record{
-		intent(journal.IntentShare, `7`), intent(journal.IntentCopySnapshots, `{}`), with(result(journal.ResultCopy), `[]`),
+		intent(journal.IntentShare, `7`), intent(journal.IntentCopySnapshots, `{}`), with(result(journal.ResultCopy), `[]`), with(result(journal.ResultCopied), `[]`),
 	} {
 		require.Error(t, facts(bad, intent(journal.IntentShare, `[]`)).Copy.Unclear, bad.Name)
 	}

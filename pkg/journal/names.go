@@ -108,8 +108,10 @@ const (
 	// what was read for it
 	ResultSegment = "segment"
 	// ResultCopy, of a copy: EC2 has accepted it; data: CopiedSnapshot
-	ResultCopy  = "copy"
-	ResultAhead = "ahead" // of StepFindAhead; data: the replicas that are ahead of their own logs
+	ResultCopy = "copy"
+	// ResultCopied, of a copy: EC2 has shown it as completed; data: CopiedSnapshot
+	ResultCopied = "copied"
+	ResultAhead  = "ahead" // of StepFindAhead; data: the replicas that are ahead of their own logs
 	// ResultExpected, of the checks: how long the run should take, as announced; data: the report's field.
 	ResultExpected     = "expected"
 	ResultLeftRecovery = "left-recovery" // of older versions, in place of IntentLeaveRecovery
