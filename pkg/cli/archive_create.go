@@ -181,6 +181,9 @@ func (a *app) archiveCreate(cmd *cobra.Command, f archiveCreateFlags, repo *repo
 				result, err := create.Run(ctx, deps, opts)
 				disown(&opts.Run, &result.Outcome)
 				doc := archiveResult(ctx, opts, deps.Repository, result, prices, err)
+				if result.Committed {
+					a.warn(recordArchives(ctx, deps.Store, deps.Repository))
+				}
 				return doc, errors.Join(err,
 					storeReport(ctx, deps.Store, s.log, doc.Report, &result.Outcome, result.Committed))
 			},

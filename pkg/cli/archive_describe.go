@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +20,11 @@ type archiveDoc struct {
 	Retention  *retentionOutput `json:"retention,omitempty"`
 	ID         string           `json:"id"`
 	archiveSummary
-	Manifest manifestOutput  `json:"manifest"`
+	Manifest manifestOutput `json:"manifest"`
+	// Unread is the share of its blocks that no verification has read, as is to be expected, and Verified when the last
+	// one ended that did not find damage.
+	Unread   float64         `json:"unreadShare"`
+	Verified time.Time       `json:"verifiedAt,omitzero"`
 	Items    []archiveVolume `json:"items"`
 }
 
@@ -71,12 +76,17 @@ func (a *app) archiveDescribe(ctx context.Context, repo *repoFlags, ref string) 
 		return nil, err
 	}
 	defer done()
+	read, err := found.Verified(ctx)
+	if err != nil {
+		return nil, err
+	}
+	of := read.Of(found.id, found.archive.Maps())
 	doc := &archiveDoc{
 		header: newHeader("Archive"), Repository: found.ID().String(), ID: found.id,
 		Writers: writers(found.Settings().Storage), Retention: retentionOf(found.Settings()),
 		archiveSummary: *summary(found.archive),
 		Manifest:       manifestOutput{found.archive.Manifest.SHA256.String(), len(found.archive.Manifest.Data)},
-		Items:          []archiveVolume{},
+		Unread:         of.Unread, Verified: of.Last, Items: []archiveVolume{},
 	}
 	for _, s := range found.archive.Stores {
 		for _, v := range s.Volumes {
@@ -97,6 +107,18 @@ func describeVolume(store uint64, v format.Volume) archiveVolume {
 
 func (d *archiveDoc) names() []string { return nameIf(true, "archive", d.ID) }
 
+// verified is how much of its blocks was read, and when last.
+func (d *archiveDoc) verified(v view) string {
+	if d.Verified.IsZero() {
+		return "never"
+	}
+	text := v.text(d.Verified)
+	if d.Unread > 0 {
+		text += fmt.Sprintf(", about %.2g%% of its blocks never", max(d.Unread*100, 0.01))
+	}
+	return text
+}
+
 func (d *archiveDoc) table(w io.Writer, v view) error {
 	rows := [][2]string{
 		{"archive", d.ID}, {"repository", d.Repository}, {"writers", d.Writers},
@@ -104,6 +126,7 @@ func (d *archiveDoc) table(w io.Writer, v view) error {
 		{"cluster", d.Cluster},
 		{"backup ts", fmt.Sprintf("%s (%s)", d.BackupTS, v.text(d.BackupTS.Time()))},
 		{"created", v.text(d.Created)}, {"base", d.Base}, {"size", iBytes(d.Size)}, {"data", iBytes(d.Data)},
+		{"verified", d.verified(v)},
 	}
 	for _, row := range rows {
 		if row[1] == "" {

@@ -43,7 +43,8 @@ With --against-snapshots the same share of the blocks of the archived snapshots,
 exist, is read by the EBS direct APIs, too, and their checksums are compared with those in the archives.
 
 What is damaged is named, with the archives, volumes and blocks that it hits, and the exit code
-is 10. A storage that cannot be read is an error of its own. Nothing is changed.`,
+is 10. A storage that cannot be read is an error of its own. Nothing is changed, except that the
+repository, and the storage of the backups if there is a --storage, record how much was read.`,
 		Example: `  tisnap archive verify --level objects --repo s3://archive/prod --repo-identity ops.key
   tisnap archive verify latest --sample 1% --repo s3://archive/prod --repo-identity ops.key`,
 		ValidArgsFunction: a.completeArchives(repo),
@@ -145,6 +146,9 @@ func (a *app) archiveVerify(
 	}
 	emit(phase.StepFinished, 0, 0)
 	s.end()
+	if level == verify.Data {
+		a.recordVerified(ctx, r, opts, result)
+	}
 	doc := &archiveVerifyDoc{
 		header: newHeader("ArchiveVerification"), Repository: r.ID().String(), Level: level, Result: result,
 	}

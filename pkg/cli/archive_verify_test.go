@@ -11,6 +11,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/archive/verify"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
 )
 
 func TestArchiveVerify_Sound_EndsWithZero(t *testing.T) {
@@ -49,6 +50,40 @@ func TestArchiveVerify_Damage_IsNamed_EndsWithTen(t *testing.T) {
 	require.Len(t, doc.Findings, 2)
 	require.Equal(t, "archives/two", doc.Findings[0].Object)
 	require.Contains(t, doc.Findings[1].Problem, "it is missing")
+}
+
+// What is read is recorded in the repository, and in the storage for the exporter; damage makes it unread again.
+func TestArchiveVerify_WhatWasRead_IsRecorded(t *testing.T) {
+	t.Parallel()
+	l := newArchiveLab(t)
+	l.put(t, "one", 10)
+	storage := t.TempDir()
+	recorded := func() manifest.ClustersArchives {
+		text, err := os.ReadFile(filepath.Join(storage, "archives", l.id+".json"))
+		require.NoError(t, err)
+		doc, err := manifest.DecodeArchives(text)
+		require.NoError(t, err)
+		require.Len(t, doc.Clusters, 1)
+		return doc.Clusters[0]
+	}
+	_, out, _ := l.run(t, "describe", "one")
+	require.Contains(t, out, "verified    never")
+	code, _, stderr := l.run(t, "verify", "--sample", "60%", "--storage", "file://"+storage)
+	require.Equal(t, ExitDone, code, stderr)
+	_, out, _ = l.run(t, "describe", "one")
+	require.Contains(t, out, "about 40% of its blocks never")
+	got := recorded()
+	require.Equal(t, "tidb/production-of-a-long-name", got.Cluster.String())
+	require.Equal(t, 1, got.Archives)
+	require.InDelta(t, .4, got.UnreadBlocks/float64(got.Blocks), 1e-9)
+	require.False(t, got.Verified.IsZero())
+	code, _, stderr = l.run(t, "verify", "--level", "headers", "--storage", "file://"+storage)
+	require.Equal(t, ExitDone, code, stderr)
+	require.Equal(t, got, recorded())
+	damage(t, l.packs(t)[0])
+	code, _, _ = l.run(t, "verify", "--storage", "file://"+storage)
+	require.Equal(t, ExitCode(10), code)
+	require.InDelta(t, recorded().Blocks, recorded().UnreadBlocks, 1e-9)
 }
 
 func TestArchiveVerify_WrongSample_Refused(t *testing.T) {

@@ -61,6 +61,12 @@ func addBackups(set *metrics.Set, name string, c *fleet.Cluster) {
 			set.Add("tisnap_archive_last_cost_usd", *r.RequestsUSD, name)
 		}
 	}
+	if share, known := c.Unverified(); known {
+		set.Add("tisnap_archive_unverified_ratio", share, name)
+	}
+	if !c.Archived.Verified.IsZero() {
+		set.AddTime("tisnap_archive_last_verified_timestamp_seconds", c.Archived.Verified, name)
+	}
 	if c.Sealed == nil {
 		return
 	}

@@ -102,7 +102,7 @@ func (x *Exporter) cards(s *fleet.State) g.Node {
 		done := c.Done()
 		cards = append(cards,
 			h.Li(h.H3(g.Text(short(c.Name.String())), g.Text(" "), clusterBadge(s, c)), newest(s, c),
-				since(s, c), underWay(c),
+				since(s, c), verified(s, c), underWay(c),
 				h.Div(h.Class("sparks"),
 					sparkline("hold", "hold", done, func(r *history.Run) float64 { return r.HoldSeconds }),
 					sparkline("duration", "", done, func(r *history.Run) float64 { return r.Seconds }))))
@@ -171,6 +171,37 @@ func since(s *fleet.State, c *fleet.Cluster) g.Node {
 		return nil
 	}
 	return h.P(g.Text("Last " + strings.Join(last, ", ")))
+}
+
+// verified is how much of the cluster's archives was read, if that is recorded.
+func verified(s *fleet.State, c *fleet.Cluster) g.Node {
+	share, known := c.Unverified()
+	switch {
+	case !known:
+		return nil
+	case c.Archived.Verified.IsZero():
+		return h.P(g.Textf("%s, of which no block was verified", archives(c.Archived.Archives)))
+	}
+	return h.P(g.Textf("%s, %s of them unverified, last verified %s ago", archives(c.Archived.Archives),
+		percent(share), age(c.Archived.Verified, s.Read)))
+}
+
+func archives(n int) string {
+	if n == 1 {
+		return "1 archive"
+	}
+	return strconv.Itoa(n) + " archives"
+}
+
+// percent never shows all or nothing for a part.
+func percent(share float64) string {
+	switch {
+	case share > 0 && share < .01:
+		return "less than 1%"
+	case share > .99 && share < 1:
+		return "more than 99%"
+	}
+	return fmt.Sprintf("%.0f%%", share*100)
 }
 
 // dead reports whether the process of the last run that had the cluster's lock died.

@@ -358,3 +358,23 @@ func TestServe_EndsWithItsContext(t *testing.T) {
 	require.NoError(t, <-ended)
 	require.NoError(t, <-ended)
 }
+
+// The share that no verification has read is over all repositories, and of the storage's clusters alone.
+func TestPage_UnverifiedArchives(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	s, x := exportertest.New(t.Context(), store), exporter.New(store, exporter.Options{})
+	now, prod := time.Now(), cluster.Name{Namespace: "tidb", Name: "prod"}
+	s.Sealed("b", prod, "r1", now)
+	other := cluster.Name{Namespace: "else", Name: "where"}
+	s.Archives("aa", manifest.ClustersArchives{Cluster: prod, Archives: 2, Blocks: 300, UnreadBlocks: 60, Verified: now.Add(-5 * time.Hour)},
+		manifest.ClustersArchives{Cluster: other, Archives: 1, Blocks: 10, UnreadBlocks: 10})
+	s.Archives("bb", manifest.ClustersArchives{Cluster: prod, Archives: 1, Blocks: 100, UnreadBlocks: 100})
+	require.NoError(t, s.Err())
+	require.NoError(t, x.Refresh(t.Context()))
+	require.Contains(t, get(t, x, "/").Body.String(), "<p>3 archives, 40% of them unverified, last verified 5 h 0 min ago</p>")
+	metrics := get(t, x, "/metrics").Body.String()
+	require.Contains(t, metrics, `tisnap_archive_unverified_ratio{cluster="tidb/prod"} 0.4`)
+	require.Contains(t, metrics, `tisnap_archive_last_verified_timestamp_seconds{cluster="tidb/prod"} `)
+	require.NotContains(t, metrics, "else/where")
+}

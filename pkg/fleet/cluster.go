@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/history"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/report"
 )
@@ -28,6 +29,7 @@ type Cluster struct {
 	Runs   map[report.Operation][]*history.Run // that ended, the oldest first
 	// Restored is the newest restore of a backup of this cluster that was done, into any cluster; nil without one.
 	Restored *history.Run
+	Archived manifest.ClustersArchives // in all repositories; empty without a record of it
 
 	Snapshots int
 	SizeGiB   int64

@@ -40,7 +40,15 @@ func (r *Reader) Read(ctx context.Context, now time.Time) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newState(now, read, locks, unreadable), nil
+	archives, more, err := r.readArchives(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := newState(now, read, locks, append(unreadable, more...))
+	for _, of := range archives {
+		s.addArchives(of)
+	}
+	return s, nil
 }
 
 // Follow returns the records of a run's journal so far, up to the first that is missing or cannot be read. The result

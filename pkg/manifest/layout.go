@@ -21,6 +21,7 @@ const (
 	PinsPrefix    = "pins/"    // pins/<backup>.json
 
 	DeletionsPrefix = "deletions/" // deletions/<namespace>.<name>.json
+	ArchivesPrefix  = "archives/"  // archives/<repository>.json
 )
 
 // The files of a backup, below BackupPrefix.
@@ -117,6 +118,9 @@ func LockKey(name cluster.Name) string {
 func DeletionsKey(name cluster.Name) string {
 	return DeletionsPrefix + name.Namespace + "." + name.Name + ".json"
 }
+
+// ArchivesKey is the object with what the archive repository of this id has of the storage's clusters.
+func ArchivesKey(repository string) string { return ArchivesPrefix + repository + ".json" }
 
 // ResolveKey is the object with how far the resolve of a cluster to a backup has come.
 func ResolveKey(name cluster.Name, id cluster.BackupID) string {

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Gives back a volume from an archive repository in a folder. Written from docs/archive-format.md alone.
 
-usage: reader.py FOLDER ARCHIVE STORE ROLE --identity FILE | --passphrase FILE > volume
+usage: reader.py FOLDER ARCHIVE STORE ROLE [--unread] --identity FILE | --passphrase FILE > volume
+
+--unread writes instead the share of the archive that no verification has read.
 
 It needs the package cryptography. Zstandard is compression.zstd of Python 3.14, or the command zstd.
 """
@@ -230,6 +232,15 @@ class Repository:
         _, text = self.sealed(b"A", path, "archive", path.encode(), 64 << 20)
         return json.loads(text)
 
+    def unread(self, name, archive):
+        if not (self.folder / "verified").exists():
+            return 1.0
+        _, text = self.sealed(b"W", "verified", "unit", b"verified", 64 << 20)
+        record = json.loads(text).get(name, {})
+        names = (s for store in archive.get("stores", []) for v in store.get("volumes", []) for s in v.get("segments", []))
+        maps = hashlib.sha256(b"".join(bytes.fromhex(s) for s in names)).hexdigest()
+        return record["unread"] if record.get("maps") == maps else 1.0
+
     def segment(self, name):
         """(state, pack, offset, length, raw length, codec, digest) of each block."""
         generation, data = self.sealed(b"S", "segs/" + name, "segment", bytes.fromhex(name), 8 << 20)
@@ -329,6 +340,7 @@ def main():
     flags = argparse.ArgumentParser(usage=__doc__)
     for name in ("folder", "archive", "store", "role"):
         flags.add_argument(name)
+    flags.add_argument("--unread", action="store_true")
     flags.add_argument("--identity", type=pathlib.Path)
     flags.add_argument("--passphrase", type=pathlib.Path)
     args = flags.parse_args()
@@ -338,7 +350,10 @@ def main():
         repository = Repository(args.folder, identity, passphrase)
         for path in sorted(repository.folder.glob("packs/??/*")):
             repository.trailer(path.relative_to(repository.folder).as_posix())
-        for store in repository.archive(args.archive).get("stores", []):
+        archive = repository.archive(args.archive)
+        if args.unread:
+            return print(repository.unread(args.archive, archive))
+        for store in archive.get("stores", []):
             for volume in store.get("volumes", []):
                 if (store["id"], volume["role"]) == (args.store, args.role):
                     return repository.volume(volume, sys.stdout.buffer)

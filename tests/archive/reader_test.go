@@ -36,7 +36,7 @@ const interpreter = "TISNAP_TEST_PYTHON"
 const vectors = "../../pkg/archive/format/testdata"
 
 // read runs the reader, and returns the volume that it wrote, or its error.
-func read(t *testing.T, folder, archive, store, role, flag, key string) ([]byte, error) {
+func read(t *testing.T, folder, archive, store, role, flag, key string, more ...string) ([]byte, error) {
 	t.Helper()
 	python := os.Getenv(interpreter)
 	if python == "" {
@@ -45,7 +45,7 @@ func read(t *testing.T, folder, archive, store, role, flag, key string) ([]byte,
 	file := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(file, []byte(key+"\n"), 0o600))
 	var out, problem bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), python, "reader.py", folder, archive, store, role, flag, file)
+	cmd := exec.CommandContext(t.Context(), python, append([]string{"reader.py", folder, archive, store, role, flag, file}, more...)...)
 	cmd.Stdout, cmd.Stderr = &out, &problem
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, problem.String())
@@ -214,6 +214,33 @@ func TestReader_GivesBackWhatTisnapWrites(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, bytes.Equal(want, got), id)
 	}
+}
+
+// What verifications have read is of the maps that they have read.
+func TestReader_ReadsWhatWasVerified(t *testing.T) {
+	t.Parallel()
+	r := newRepository(t)
+	data := volume(1, 3)
+	s := r.save(data)
+	r.commit("one", int64(len(data)), s)
+	unread := func() string {
+		got, err := read(t, r.folder, "one", "4", "data", "--identity", r.ids[1].String(), "--unread")
+		require.NoError(t, err)
+		return string(got)
+	}
+	require.Equal(t, "1.0\n", unread())
+	store, err := objstore.Open(t.Context(), "file://"+r.folder, objstore.Config{})
+	require.NoError(t, err)
+	opened, err := archive.Open(t.Context(), store, r.ids[0])
+	require.NoError(t, err)
+	a, err := opened.Archive(t.Context(), "one")
+	require.NoError(t, err)
+	maps := map[string]format.Digest{"one": a.Maps()}
+	require.NoError(t, opened.RecordVerified(t.Context(), []string{"one"}, maps, .75, time.Now()))
+	require.Equal(t, "0.25\n", unread())
+	maps["one"] = format.Digest{1}
+	require.NoError(t, opened.RecordVerified(t.Context(), []string{"one"}, maps, .75, time.Now()))
+	require.Equal(t, "1.0\n", unread())
 }
 
 // Packs that are mostly unused are rewritten, under the newest key.

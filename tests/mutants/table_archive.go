@@ -173,6 +173,8 @@ func keptGuards() []Mutant {
 		in("pkg/archive/format/retained.go", "anyone can write that all is retained", locked,
 			"err != nil || !hmac.Equal(want, object)", "err != nil || hmac.Equal(want, object) && false",
 			"TestRetained_OnlyOfTheNewestKey"),
+		in("pkg/archive/repository/verified.go", "an archive whose blocks were moved counts as read", locked,
+			"is && r.Maps == maps", "is", "TestRecordVerified_UnreadUntilRead"),
 		in("pkg/archive/prune/prune.go", "a prune forgets a deleted archive whose writer left its lease", locked,
 			"if err == nil && !decided && o.Archive != \"\" {", "if false {",
 			"TestRun_HiddenArchiveOfADeadWriter_IsNotForgotten"),

@@ -9,7 +9,8 @@ import (
 // UnitPrefix begins the keys of what the processes that make one archive together share. No archive refers to it.
 const UnitPrefix = "units/"
 
-// SealUnit returns the object with this key, which is below UnitPrefix, in JSON. It can be read under no other key.
+// SealUnit returns the object with this key, which is below UnitPrefix or VerifiedPath, in JSON. It can be read under
+// no other key.
 func (k *Keyring) SealUnit(path string, content any) ([]byte, error) {
 	text, err := json.Marshal(content)
 	if err != nil {

@@ -21,7 +21,8 @@ type Entry struct {
 	ID string
 	// Archive is without the manifest's data and the volumes' maps, which may be large; nil if it cannot be read.
 	Archive *format.Archive
-	Err     error // why it cannot be read
+	Maps    format.Digest // of the volumes; see Verified
+	Err     error         // why it cannot be read
 }
 
 // List reads all archives, oldest first. Those that cannot be read, because they are damaged or of a newer format, come
@@ -41,13 +42,14 @@ func (r *Repository) List(ctx context.Context) ([]Entry, error) {
 		case err != nil:
 			return err
 		default:
+			maps := a.Maps()
 			a.Manifest.Data = nil
 			for _, s := range a.Stores {
 				for i := range s.Volumes {
 					s.Volumes[i].Segments = nil
 				}
 			}
-			entries[i] = Entry{ID: id, Archive: a}
+			entries[i] = Entry{ID: id, Archive: a, Maps: maps}
 		}
 		return nil
 	})

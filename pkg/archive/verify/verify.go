@@ -71,6 +71,8 @@ type Result struct {
 	Gone     []string  `json:"gone,omitempty"`
 	Opened   int       `json:"-"` // volumes of which it was there, also if no block of it was read
 	Findings []Finding `json:"findings"`
+	// Whole are the archives without a finding, by their ids, with the digests of their maps.
+	Whole map[string]format.Digest `json:"-"`
 }
 
 // verifier verifies archives one after the other.
@@ -87,7 +89,7 @@ type verifier struct {
 // Run verifies archives. Damage is in the result; an error is what kept it from looking.
 func Run(ctx context.Context, r *repository.Repository, o Options) (*Result, error) {
 	v := &verifier{repository: r, options: o, clean: map[format.SegmentName]bool{}}
-	v.result.Findings = []Finding{}
+	v.result.Findings, v.result.Whole = []Finding{}, map[string]format.Digest{}
 	archives, err := v.archives(ctx)
 	if err != nil {
 		return nil, err
@@ -104,6 +106,7 @@ func Run(ctx context.Context, r *repository.Repository, o Options) (*Result, err
 		if a == nil {
 			continue
 		}
+		before := len(v.result.Findings)
 		if path, _ := format.ArchivePath(o.Archives[i]); v.hidden[path] { // it was read by it
 			v.note(Finding{Archive: o.Archives[i], Object: path, Problem: errHidden.Error()})
 		}
@@ -113,6 +116,9 @@ func Run(ctx context.Context, r *repository.Repository, o Options) (*Result, err
 					return nil, err
 				}
 			}
+		}
+		if len(v.result.Findings) == before {
+			v.result.Whole[o.Archives[i]] = a.Maps()
 		}
 	}
 	return &v.result, nil

@@ -122,7 +122,15 @@ func TestRun_SoundRepository_FindsNothing(t *testing.T) {
 			Progress: func(d, of int64) { done, total = d, of },
 		})
 		require.NoError(t, err)
-		require.Equal(t, &verify.Result{Archives: 2, Segments: 4, Blocks: want, Findings: []verify.Finding{}}, result, level)
+		whole := map[string]format.Digest{}
+		for _, id := range []string{"one", "two"} {
+			a, err := l.Archive(t.Context(), id)
+			require.NoError(t, err)
+			whole[id] = a.Maps()
+		}
+		require.Equal(t, &verify.Result{
+			Archives: 2, Segments: 4, Blocks: want, Findings: []verify.Finding{}, Whole: whole,
+		}, result, level)
 		require.Equal(t, [2]int64{4, 4}, [2]int64{done, total})
 	}
 }

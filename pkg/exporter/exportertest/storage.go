@@ -66,6 +66,13 @@ func (s *Storage) Report(r *report.Report) {
 	s.put(manifest.ReportKey(r.Backup, r.Run), b.Bytes())
 }
 
+// Archives adds what a repository has.
+func (s *Storage) Archives(repository string, of ...manifest.ClustersArchives) {
+	s.put(manifest.ArchivesKey(repository), manifest.Archives{
+		APIVersion: manifest.APIVersion, Kind: manifest.ArchivesKind, Repository: repository, Clusters: of,
+	})
+}
+
 // Lock adds a cluster's lock; dead is one whose owner did not renew it for long.
 func (s *Storage) Lock(of cluster.Name, run cluster.RunID, acquired time.Time, dead bool) {
 	r := runlock.Record{
@@ -137,6 +144,7 @@ func (s *Storage) Example(now time.Time) {
 			s.Report(Archive(id, prod, "20261120t190000-0000a4c1", at.Add(13*time.Hour)))
 		}
 	}
+	s.Archives("a4c1", manifest.ClustersArchives{Cluster: prod, Archives: 3, Blocks: 4 << 20, UnreadBlocks: 1 << 20, Verified: now.Add(-30 * time.Hour)})
 	s.Sealed("orders-1", held, "20261101t010000-00000aaa", now.Add(-30*time.Hour))
 	s.Report(Backup("orders-1", held, "20261101t010000-00000aaa", now.Add(-30*time.Hour), 420, 2.1))
 	s.Report(Failed(failing, "20261121t010000-00000bad", now.Add(-3*time.Hour)))

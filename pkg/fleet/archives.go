@@ -1,0 +1,66 @@
+package fleet
+
+import (
+	"context"
+
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/parallel"
+)
+
+// readArchives reads what repositories had of the clusters. unreadable are the keys of those that cannot be decoded.
+func (r *Reader) readArchives(ctx context.Context) (of []manifest.ClustersArchives, unreadable []string, err error) {
+	objects, err := r.store.List(ctx, manifest.ArchivesPrefix)
+	if err != nil {
+		return nil, nil, failure.Annotate(err, "list archives", r.store.URL())
+	}
+	found := make([]manifest.Archives, len(objects))
+	bad := make([]bool, len(objects))
+	err = parallel.Each(ctx, maxReads, objects, func(ctx context.Context, i int, o objstore.Object) error {
+		body, _, err := r.store.Get(ctx, o.Key)
+		switch {
+		case failure.Is(err, failure.NotFound):
+			return nil // deleted meanwhile
+		case err == nil:
+			found[i], err = manifest.DecodeArchives(body)
+			bad[i] = err != nil || manifest.ArchivesKey(found[i].Repository) != o.Key
+			return nil
+		case failure.Is(err, failure.Corrupt):
+			bad[i] = true
+			return nil
+		}
+		return failure.Annotate(err, "read archives", o.Key)
+	})
+	for i, o := range objects {
+		if bad[i] {
+			unreadable = append(unreadable, o.Key)
+			continue
+		}
+		of = append(of, found[i].Clusters...)
+	}
+	return of, unreadable, err
+}
+
+// addArchives adds those of a cluster in one repository, if the storage knows the cluster.
+func (s *State) addArchives(of manifest.ClustersArchives) {
+	c := s.Clusters[of.Cluster]
+	if c == nil {
+		return
+	}
+	c.Archived.Archives += of.Archives
+	c.Archived.Blocks += of.Blocks
+	c.Archived.UnreadBlocks += of.UnreadBlocks
+	if of.Verified.After(c.Archived.Verified) {
+		c.Archived.Verified = of.Verified
+	}
+}
+
+// Unverified is the share of the blocks of the cluster's archives that no verification has read, as is to be expected;
+// false if there are none, or it was never recorded.
+func (c *Cluster) Unverified() (share float64, known bool) {
+	if c.Archived.Blocks <= 0 {
+		return 0, false
+	}
+	return min(max(c.Archived.UnreadBlocks/float64(c.Archived.Blocks), 0), 1), true
+}
