@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
+	"github.com/tisnap/tisnap/pkg/kube/typed"
 )
 
 // CrashLoop is a TiKV pod whose process keeps crashing.
@@ -73,7 +74,7 @@ func endedTiKV(pod *corev1.Pod) (corev1.ContainerStatus, bool) {
 
 // lastWords reads why TiKV exited from the log of its last process. Best effort.
 func (c *Client) lastWords(ctx context.Context, pod *corev1.Pod) string {
-	ctx = context.WithValue(ctx, optional{}, true)
+	ctx = typed.Optional(ctx)
 	for _, previous := range []bool{true, false} {
 		tail, limit := logTail, logBytes
 		text, err := c.core.PodLog(pod.Namespace, pod.Name, &corev1.PodLogOptions{

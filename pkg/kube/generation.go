@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/typed"
 )
 
 // generation is what a backup and a restore need of a generation of TiDB Operator. Each method but those of target
@@ -72,7 +73,7 @@ func (c *Client) find(ctx context.Context, name cluster.Name) (*source, error) {
 	for _, g := range c.generations() {
 		ask := ctx
 		if found != nil {
-			ask = context.WithValue(ctx, optional{}, true)
+			ask = typed.Optional(ctx)
 		}
 		o, err := g.get(ask, name)
 		switch {
@@ -105,7 +106,7 @@ func (c *Client) Clusters(ctx context.Context, namespace string) ([]cluster.Name
 	var first error
 	failed := 0
 	for _, g := range c.generations() {
-		of, err := g.names(context.WithValue(ctx, optional{}, true), namespace)
+		of, err := g.names(typed.Optional(ctx), namespace)
 		switch {
 		case kubeerr.NotServed(err), failure.Is(err, failure.Denied):
 			first, failed = cmp.Or(first, err), failed+1

@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
+	"github.com/tisnap/tisnap/pkg/kube/podreason"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
@@ -23,7 +24,7 @@ type podObjects struct {
 	claims  map[string]*corev1.PersistentVolumeClaim
 	volumes map[string]*corev1.PersistentVolume // by PV name
 	nodes   map[string]*corev1.Node
-	reasons warnings
+	reasons podreason.Warnings
 }
 
 // TiKVPods lists the TiKV pods that exist now. If a pod's claim is not bound to an EBS volume, the pods are
@@ -82,7 +83,7 @@ func (c *Client) follow(ctx context.Context, name cluster.Name, list []corev1.Po
 	waiting := false
 	for i := range list {
 		pod := &list[i]
-		waiting = waiting || !isReady(pod)
+		waiting = waiting || !podreason.Ready(pod)
 		if pod.Spec.NodeName != "" && !slices.Contains(nodeNames, pod.Spec.NodeName) {
 			nodeNames = append(nodeNames, pod.Spec.NodeName)
 		}
@@ -93,7 +94,7 @@ func (c *Client) follow(ctx context.Context, name cluster.Name, list []corev1.Po
 		}
 	}
 	if waiting {
-		found.reasons = c.warnings(ctx, name.Namespace)
+		found.reasons = podreason.Warned(ctx, c.core, name.Namespace)
 	}
 	if found.volumes, err = fetch(ctx, pvNames, c.core.PersistentVolumes().Get); err != nil {
 		return nil, kubeerr.Wrap(err, "read persistent volumes", name.String())
@@ -131,9 +132,9 @@ func fetch[T any](
 
 // pod assembles what is known about a pod, and lists its claims without an EBS volume.
 func (f *podObjects) pod(p *corev1.Pod) (found Pod, unbound []string, err error) {
-	found = Pod{Name: p.Name, Node: p.Spec.NodeName, Ready: isReady(p)}
+	found = Pod{Name: p.Name, Node: p.Spec.NodeName, Ready: podreason.Ready(p)}
 	if !found.Ready {
-		found.Reason = podReason(p, f.reasons[string(p.UID)])
+		found.Reason = podreason.Of(p, f.reasons[string(p.UID)])
 	}
 	if node := f.nodes[p.Spec.NodeName]; node != nil {
 		found.Instance = cluster.InstanceID(instanceOf(node.Spec.ProviderID))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/typed"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -34,13 +35,10 @@ type refusalTransport struct {
 	confirm func(context.Context, permission, string) (bool, error)
 }
 
-// optional is the context key of requests whose refusal is not retried, as the caller can do without an answer.
-type optional struct{}
-
 // RoundTrip implements http.RoundTripper.
 func (t *refusalTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	end := time.Now().Add(t.patience)
-	isOptional := r.Context().Value(optional{}) != nil
+	isOptional := typed.IsOptional(r.Context())
 	for interval := minRefusalInterval; ; interval = min(2*interval, maxRefusalInterval) {
 		response, err := t.next.RoundTrip(r)
 		late := time.Now().After(end)

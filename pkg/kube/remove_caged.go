@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/cage"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
+	"github.com/tisnap/tisnap/pkg/kube/workers"
 )
 
 // Caged is what a drill needs to remove the cluster that it restored.
@@ -64,6 +65,9 @@ func (c *Client) checkNamespace(ctx context.Context, op, name, uid string) error
 
 // Cages returns the cages of this Kubernetes cluster.
 func (c *Client) Cages() *cage.Cages { return cage.New(c.core) }
+
+// Jobs returns the Jobs of runs in this Kubernetes cluster.
+func (c *Client) Jobs() *workers.Jobs { return workers.New(c.core) }
 
 // Probes returns the probes of a run's cage, whose pods run nc of the image.
 func (c *Client) Probes(run cluster.RunID, image string) cage.Prober {

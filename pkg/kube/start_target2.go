@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/kube/operator2"
+	"github.com/tisnap/tisnap/pkg/kube/podreason"
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
@@ -164,7 +165,7 @@ func (g generation2) waiting(ctx context.Context, name cluster.Name) ([]string, 
 	if err != nil {
 		return nil, kubeerr.Wrap(err, "list pods", name.String())
 	}
-	warned := g.warnings(ctx, name.Namespace)
+	warned := podreason.Warned(ctx, g.core, name.Namespace)
 	order := []string{"pd", "tikv"}
 	if late, err := operator2.Late(o); err == nil && len(late) == 0 {
 		order = append(order, "tidb")
@@ -172,7 +173,7 @@ func (g generation2) waiting(ctx context.Context, name cluster.Name) ([]string, 
 	for _, component := range order {
 		pods := slices.DeleteFunc(slices.Clone(list.Items),
 			func(p corev1.Pod) bool { return operator2.Component(p.Labels) != component })
-		if reasons := podReasons(pods, warned); len(reasons) > 0 {
+		if reasons := podreason.All(pods, warned); len(reasons) > 0 {
 			return reasons, nil
 		}
 		if len(pods) == 0 && component != "tidb" {

@@ -15,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/kube/operator2"
+	"github.com/tisnap/tisnap/pkg/kube/typed"
 )
 
 // target is what a restore needs of a generation of TiDB Operator. Its methods are those of Restorer that depend on it.
@@ -84,7 +85,7 @@ func (c *Client) checkInstalled(ctx context.Context, of target, namespace string
 func (c *Client) OperatorOf(ctx context.Context, name cluster.Name, source string) (chosen, why string, err error) {
 	var installed []string
 	for i, g := range c.generations() {
-		o, err := g.get(context.WithValue(ctx, optional{}, true), name)
+		o, err := g.get(typed.Optional(ctx), name)
 		switch of := strconv.Itoa(i + 1); {
 		case kubeerr.NotServed(err):
 		case o != nil:

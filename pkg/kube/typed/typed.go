@@ -3,10 +3,12 @@
 package typed
 
 import (
+	"context"
 	"net/http"
 
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -22,7 +24,7 @@ import (
 
 // Client is a client of the API server.
 type Client struct {
-	core, apps, authorization, storage, networking, discovery rest.Interface
+	core, apps, authorization, storage, networking, discovery, batch rest.Interface
 
 	parameters runtime.ParameterCodec
 }
@@ -31,7 +33,7 @@ type Client struct {
 func New(config *rest.Config, http *http.Client) (*Client, error) {
 	scheme := runtime.NewScheme()
 	groups := runtime.NewSchemeBuilder(corev1.AddToScheme, appsv1.AddToScheme, authorizationv1.AddToScheme,
-		storagev1.AddToScheme, networkingv1.AddToScheme, discoveryv1.AddToScheme)
+		storagev1.AddToScheme, networkingv1.AddToScheme, discoveryv1.AddToScheme, batchv1.AddToScheme)
 	if err := groups.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
@@ -53,6 +55,7 @@ func New(config *rest.Config, http *http.Client) (*Client, error) {
 		{&c.storage, storagev1.SchemeGroupVersion},
 		{&c.networking, networkingv1.SchemeGroupVersion},
 		{&c.discovery, discoveryv1.SchemeGroupVersion},
+		{&c.batch, batchv1.SchemeGroupVersion},
 	} {
 		of := own
 		of.GroupVersion, of.APIPath = &g.version, "/apis"
@@ -67,6 +70,14 @@ func New(config *rest.Config, http *http.Client) (*Client, error) {
 	}
 	return c, nil
 }
+
+type optional struct{}
+
+// Optional is the context of requests whose refusal need not be retried, as the caller can do without an answer.
+func Optional(ctx context.Context) context.Context { return context.WithValue(ctx, optional{}, true) }
+
+// IsOptional reports whether Optional made the context.
+func IsOptional(ctx context.Context) bool { return ctx.Value(optional{}) != nil }
 
 // object is what client-go's generic client is of.
 type object[T any] interface {
@@ -150,6 +161,11 @@ func (c *Client) Namespaces() *gentype.ClientWithList[*corev1.Namespace, *corev1
 // StatefulSets are those of a namespace.
 func (c *Client) StatefulSets(namespace string) *gentype.ClientWithList[*appsv1.StatefulSet, *appsv1.StatefulSetList] {
 	return listing[appsv1.StatefulSet, appsv1.StatefulSetList](c, c.apps, "statefulsets", namespace)
+}
+
+// Jobs are those of a namespace.
+func (c *Client) Jobs(namespace string) *gentype.ClientWithList[*batchv1.Job, *batchv1.JobList] {
+	return listing[batchv1.Job, batchv1.JobList](c, c.batch, "jobs", namespace)
 }
 
 // StorageClasses are those of the Kubernetes cluster.

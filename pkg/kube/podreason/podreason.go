@@ -1,14 +1,18 @@
-package kube
+package podreason
 
 import (
+	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/typed"
 )
 
-func isReady(p *corev1.Pod) bool {
+// Ready reports whether a pod is ready and not being deleted.
+func Ready(p *corev1.Pod) bool {
 	if p.DeletionTimestamp != nil {
 		return false
 	}
@@ -20,8 +24,8 @@ func isReady(p *corev1.Pod) bool {
 	return false
 }
 
-// podReason returns why a pod is not running, from the most informative source, on one line.
-func podReason(p *corev1.Pod, warning string) string { return failure.Line(firstReason(p, warning)) }
+// Of returns why a pod is not running, from the most informative source, on one line.
+func Of(p *corev1.Pod, warning string) string { return failure.Line(firstReason(p, warning)) }
 
 func firstReason(p *corev1.Pod, warning string) string {
 	if p.DeletionTimestamp != nil {
@@ -88,4 +92,55 @@ func joined(reason, message string) string {
 		return reason + message
 	}
 	return reason + ": " + message
+}
+
+// maxReasons bounds All: a thousand pods would have the same reason.
+const maxReasons = 10
+
+// All lists the pods that are not ready, the first of them with their reasons.
+func All(pods []corev1.Pod, warned Warnings) []string {
+	var reasons []string
+	waiting := 0
+	for i := range pods {
+		if Ready(&pods[i]) {
+			continue
+		}
+		if waiting++; waiting <= maxReasons {
+			reasons = append(reasons, "pod "+pods[i].Name+": "+Of(&pods[i], warned[string(pods[i].UID)]))
+		}
+	}
+	if waiting > maxReasons {
+		reasons = append(reasons, fmt.Sprintf("and %d more pods", waiting-maxReasons))
+	}
+	return reasons
+}
+
+// Warnings are the newest warnings in a namespace: of pods by uid, since one about an earlier pod of the same name does
+// not apply, and of other objects by "Kind/name".
+type Warnings map[string]string
+
+// Warned reads them. It ignores errors: warnings are only explanations.
+func Warned(ctx context.Context, core *typed.Client, namespace string) Warnings {
+	found, newest := Warnings{}, map[string]metav1.Time{}
+	list, err := core.Events(namespace).
+		List(typed.Optional(ctx), metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
+	if err != nil {
+		return found
+	}
+	for _, e := range list.Items {
+		of := string(e.InvolvedObject.UID)
+		if e.InvolvedObject.Kind != "Pod" {
+			of = e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name
+		}
+		at := e.LastTimestamp
+		if at.IsZero() {
+			at = metav1.NewTime(e.EventTime.Time)
+		}
+		if was, seen := newest[of]; seen && at.Before(&was) {
+			continue
+		}
+		newest[of] = at
+		found[of] = e.Reason + ": " + e.Message
+	}
+	return found
 }
