@@ -110,6 +110,7 @@ func (r *run) listCopies() {
 
 // round looks at what exists, deletes what failed or is there twice, and asks for what may begin.
 func (c *copier) round(ctx context.Context) (done bool, err error) {
+	asked := time.Now() // not after the deletions, which may take longer than EC2 hides a copy
 	found, err := c.Target.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(c.opts.Run)})
 	if err != nil {
 		if failure.Transient(err) && time.Since(c.moved) < c.opts.Stuck {
@@ -118,7 +119,7 @@ func (c *copier) round(ctx context.Context) (done bool, err error) {
 		}
 		return false, failure.Annotate(err, "find copies", "run "+string(c.opts.Run))
 	}
-	if err := c.classify(ctx, found); err != nil {
+	if err := c.classify(ctx, asked, found); err != nil {
 		return false, err
 	}
 	if err := c.advance(); err != nil {
@@ -136,8 +137,8 @@ func (c *copier) retryLater(what string, err error) {
 	c.Log.Info("EC2 is asked again", zap.String("to", what), zap.Error(err))
 }
 
-// classify takes for each source the copy that is furthest, and deletes the others.
-func (c *copier) classify(ctx context.Context, found []ebs.Snapshot) error {
+// classify takes for each source the copy that is furthest, and deletes the others. EC2 was asked at that time.
+func (c *copier) classify(ctx context.Context, asked time.Time, found []ebs.Snapshot) error {
 	epoch := c.runner.Fence().Epoch()
 	before := c.copies
 	c.copies = map[sourceID]ebs.Snapshot{}
@@ -171,12 +172,11 @@ func (c *copier) classify(ctx context.Context, found []ebs.Snapshot) error {
 			}
 		}
 	}
-	return c.expect(before)
+	return c.expect(asked, before)
 }
 
 // expect notes of each source which copy the next answers have to show, and which of those that were shown is gone.
-func (c *copier) expect(before map[sourceID]ebs.Snapshot) error {
-	now := time.Now()
+func (c *copier) expect(asked time.Time, before map[sourceID]ebs.Snapshot) error {
 	for source := range c.byID {
 		_, there := c.copies[source]
 		id, expected := c.expects[source]
@@ -186,10 +186,10 @@ func (c *copier) expect(before map[sourceID]ebs.Snapshot) error {
 			c.accepted(source, c.copies[source].ID) // also if its answer was lost
 			c.completes(source)
 		case before[source].ID != "": // EC2 may show an older state
-			c.awaited[source] = now.Add(c.opts.Visibility)
+			c.awaited[source] = asked.Add(c.opts.Visibility)
 		case expected && !waits:
-			c.awaited[source] = now.Add(c.opts.Visibility)
-		case waits && now.After(until):
+			c.awaited[source] = asked.Add(c.opts.Visibility)
+		case waits && asked.After(until):
 			delete(c.awaited, source)
 			delete(c.expects, source)
 			if expected {

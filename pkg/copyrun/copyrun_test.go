@@ -2,6 +2,7 @@ package copyrun_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -13,11 +14,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/copyplan"
 	"github.com/tisnap/tisnap/pkg/copyrun"
+	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/gc"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 func (l *lab) run(t *testing.T, backup cluster.BackupID, run cluster.RunID) *copyrun.Result {
@@ -146,6 +149,41 @@ func TestRun_AnswerIsLost_NoCopyIsMadeTwice(t *testing.T) {
 	require.Equal(t, 3, l.copies())
 	require.Len(t, l.to.server.Copies(), 3)
 	require.Empty(t, l.to.server.Refusals(), "none is asked for while it may be there")
+}
+
+// oldAnswer is EC2 whose first list of copies reaches the process only once EC2 could not hide one any more: it was
+// suspended meanwhile, or deleted a copy that had failed.
+type oldAnswer struct {
+	copyrun.TargetEC2
+	asked, late atomic.Bool
+}
+
+func (o *oldAnswer) CopySnapshot(ctx context.Context, req ebs.CopyRequest) (cluster.SnapshotID, error) {
+	id, err := o.TargetEC2.CopySnapshot(ctx, req)
+	o.asked.Store(err == nil)
+	return id, err
+}
+
+func (o *oldAnswer) FindSnapshots(ctx context.Context, tags ebs.Tags) ([]ebs.Snapshot, error) {
+	found, err := o.TargetEC2.FindSnapshots(ctx, tags)
+	if o.asked.Load() && !o.late.Swap(true) {
+		err = errors.Join(err, wait.For(ctx, 2*hidden))
+	}
+	return found, err
+}
+
+// What an answer does not show is only gone if it was asked for late enough, whenever it arrives.
+func TestRun_AnswerIsOld_NoCopyIsMadeTwice(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3, hiding)
+	backup := l.backup(t)
+	deps, target := l.deps(), &oldAnswer{TargetEC2: l.to.client}
+	deps.Target = target
+	_, err := copyrun.Run(t.Context(), deps, l.options(backup, "run-1"))
+	require.NoError(t, err)
+	require.True(t, target.late.Load())
+	require.Len(t, l.to.server.Copies(), 3)
+	l.requireWhole(t, backup)
 }
 
 // loseAnswers loses the answers to the next requests for copies, and counts these.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
@@ -19,6 +20,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/manifest/manifesttest"
+	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runlock"
 	"github.com/tisnap/tisnap/pkg/runner"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
@@ -312,18 +314,30 @@ func TestRun_SharedBefore_StaysShared(t *testing.T) {
 	}
 }
 
+// watching sees each event of a run.
+type watching func(phase.Event)
+
+func (f watching) Emit(e phase.Event) { f(e) }
+
 // What tisnap's other runs copy takes of EC2's slots: the plan names it, and the copy waits for a slot.
 func TestRun_OtherRunsCopy_NamedInThePlan(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 2, func(c *ebstest.Config) { c.Rules.Copies.InProgress = 1 })
 	backup := l.backup(t)
 	l.shareAll(t, l.from.client.ShareSnapshot)
-	require.NoError(t, l.to.faults.Add(fault.Rule{Point: "ec2.CopySnapshot.late", Position: fault.Slow, Delay: 10 * time.Minute}))
-	_, err := l.to.client.CopySnapshot(t.Context(), ebs.CopyRequest{
+	require.NoError(t, l.to.faults.Add(fault.Rule{Point: "ec2.CopySnapshot.late", Position: fault.Stall}))
+	other, err := l.to.client.CopySnapshot(t.Context(), ebs.CopyRequest{
 		Snapshot: l.from.server.Snapshots()[0].ID, Region: homeAt, Tags: ebs.Tags{ebs.TagRun: "other"},
 	})
 	require.NoError(t, err)
-	result := l.run(t, backup, "run-1")
+	deps := l.deps()
+	deps.Sink = watching(func(e phase.Event) { // the other copy has the slot until this one's begins
+		if e.Type == phase.StepStarted && e.Step == "copy-snapshots" {
+			assert.NoError(t, l.to.client.DeleteSnapshot(t.Context(), other))
+		}
+	})
+	result, err := copyrun.Run(t.Context(), deps, l.options(backup, "run-1"))
+	require.NoError(t, err)
 	require.Equal(t, 1, result.Plan.Others)
 	require.Contains(t, result.Plan.Text(), "other runs have 1 of EC2's 20 slots for copies")
 	l.requireWhole(t, backup)
