@@ -32,12 +32,13 @@ func (c *completion) await(
 	unseen := map[cluster.SnapshotID]time.Time{}
 	warned := map[cluster.SnapshotID]bool{} // of unknown states
 	for interval := ebs.NextPoll(0); ; interval = ebs.NextPoll(interval) {
+		asked := time.Now()
 		found, err := c.ebs.DescribeSnapshots(ctx, wanted)
 		if err != nil && !failure.Transient(err) {
 			return sizes{}, failure.Annotate(err, "describe snapshots", "")
 		}
 		if err == nil {
-			if err := c.checkThere(wanted, found, unseen); err != nil {
+			if err := c.checkThere(asked, wanted, found, unseen); err != nil {
 				return sizes{}, err
 			}
 			if !all && len(found) == len(wanted) {
@@ -68,9 +69,10 @@ func (c *completion) await(
 }
 
 // checkThere fails if EC2 has not shown a snapshot for longer than it may hide an existing one: it was deleted for
-// good. unseen holds since when each has been missing.
+// good. unseen holds since when each has been missing. An answer is as old as its question: the process may have been
+// suspended between them.
 func (c *completion) checkThere(
-	wanted []cluster.SnapshotID, found []ebs.Snapshot, unseen map[cluster.SnapshotID]time.Time,
+	asked time.Time, wanted []cluster.SnapshotID, found []ebs.Snapshot, unseen map[cluster.SnapshotID]time.Time,
 ) error {
 	for _, id := range wanted {
 		if slices.ContainsFunc(found, func(s ebs.Snapshot) bool { return s.ID == id }) {
@@ -79,8 +81,8 @@ func (c *completion) checkThere(
 		}
 		since, known := unseen[id]
 		if !known {
-			unseen[id] = time.Now()
-		} else if time.Since(since) > c.opts.Visibility {
+			unseen[id] = asked
+		} else if asked.Sub(since) > c.opts.Visibility {
 			return failure.New(failure.Corrupt, "wait for snapshots", string(id),
 				"it was deleted, so the whole set is lost").
 				WithHint("see who called DeleteSnapshot in CloudTrail, and run the backup again")

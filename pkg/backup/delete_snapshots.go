@@ -39,6 +39,7 @@ func (d *remover) remove(ctx context.Context, s *phase.Scope, made *sets) error 
 	}
 	note(made.all())
 	for waiting := false; ; {
+		asked := time.Now() // not after the deletions, which may take longer than EC2 hides a snapshot
 		found, err := d.ebs.FindSnapshots(ctx, ebs.Tags{ebs.TagRun: string(d.opts.Run)})
 		if err != nil {
 			return d.notDeleted(doomed, err)
@@ -60,7 +61,7 @@ func (d *remover) remove(ctx context.Context, s *phase.Scope, made *sets) error 
 		if len(left) > 0 {
 			return d.notDeleted(doomed, errors.Join(slices.Collect(maps.Values(left))...))
 		}
-		if hidden := made.hiddenUntil(seen, d.opts.Visibility); time.Now().After(hidden) {
+		if hidden := made.hiddenUntil(seen, d.opts.Visibility); asked.After(hidden) {
 			if !hidden.IsZero() {
 				s.Warn("an answer of CreateSnapshots was lost, and for %s EC2 showed nothing that it made: "+
 					"if it did, the snapshots carry the tag %s=%s, and tisnap gc deletes them",

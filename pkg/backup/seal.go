@@ -45,6 +45,7 @@ func (w *recorder) maySeal(requested bool) { w.sealing = requested }
 func (w *recorder) checkCompleted(ctx context.Context, m *manifest.Manifest) error {
 	end := time.Now().Add(w.opts.Visibility)
 	err := wait.Until(ctx, wait.Every(pollInterval), func() (bool, error) {
+		asked := time.Now()
 		found, err := w.ebs.DescribeSnapshots(ctx, m.SnapshotIDs())
 		if err != nil {
 			return true, failure.Annotate(err, "describe snapshots", "")
@@ -63,7 +64,7 @@ func (w *recorder) checkCompleted(ctx context.Context, m *manifest.Manifest) err
 		if completed == len(m.Snapshots) {
 			return true, nil
 		}
-		if !time.Now().Before(end) {
+		if !asked.Before(end) {
 			return true, failure.New(failure.Corrupt, "seal backup", string(m.ID),
 				"%d of %d snapshots exist and are completed", completed, len(m.Snapshots)).
 				WithHint("see who called DeleteSnapshot in CloudTrail, and run the backup again")

@@ -72,6 +72,7 @@ func (c *Client) mismatch(ctx context.Context, req VolumeRequest, op operation, 
 		return refused
 	}
 	for end := c.clock.Now().Add(VisibleWithin); ; {
+		asked := c.clock.Now()
 		found, err := c.FindVolumes(ctx, req.Tags)
 		if err != nil {
 			return refused
@@ -83,7 +84,7 @@ func (c *Client) mismatch(ctx context.Context, req VolumeRequest, op operation, 
 					WithHint("use the volume %s, or delete it first", v.ID)
 			}
 		}
-		if !c.clock.Now().Before(end) {
+		if !asked.Before(end) {
 			return failure.New(failure.Conflict, op.verb, target, "%w: %w", errTokenBurned, refused).
 				WithHint("ask again with a new client token")
 		}
@@ -100,6 +101,7 @@ func (c *Client) madeBefore(ctx context.Context, req VolumeRequest, lost bool) (
 		return Volume{}, false
 	}
 	for end := c.clock.Now().Add(VisibleWithin); ; {
+		asked := c.clock.Now()
 		found, err := c.FindVolumes(ctx, req.Tags)
 		if err != nil {
 			return Volume{}, false // the quota is the better answer
@@ -109,7 +111,7 @@ func (c *Client) madeBefore(ctx context.Context, req VolumeRequest, lost bool) (
 				return v, true
 			}
 		}
-		if !lost || !c.clock.Now().Before(end) || c.clock.Sleep(ctx, 2*time.Second) != nil {
+		if !lost || !asked.Before(end) || c.clock.Sleep(ctx, 2*time.Second) != nil {
 			return Volume{}, false
 		}
 	}

@@ -164,6 +164,7 @@ func (m *Maker) ask(ctx context.Context, v *Volume, rate int64) (ebs.Volume, err
 func (m *Maker) madeAlready(ctx context.Context, v *Volume) (id cluster.VolumeID, err error) {
 	end := time.Now().Add(m.opts.Visibility)
 	err = wait.Until(ctx, wait.Every(m.opts.Poll), func() (bool, error) {
+		asked := time.Now()
 		found, err := m.ec2.FindVolumes(ctx,
 			ebs.Tags{ebs.TagRun: string(m.owner.Run), ebs.TagSnapshot: string(v.Snapshot)})
 		if err != nil {
@@ -175,7 +176,7 @@ func (m *Maker) madeAlready(ctx context.Context, v *Volume) (id cluster.VolumeID
 				return true, nil
 			}
 		}
-		return time.Now().After(end), nil
+		return asked.After(end), nil
 	})
 	return id, err
 }
