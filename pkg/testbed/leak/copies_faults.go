@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/catalog"
+	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
@@ -16,6 +17,10 @@ func copying() []string { return []string{"CopySnapshot", "ModifySnapshotAttribu
 // addCopyFaults puts a lost answer on every mutating action, at a random call, and some more of all kinds. Of one seed in
 // three the program is killed, and of one in six the source loses a snapshot.
 func (c *copies) addCopyFaults(ctx context.Context) error {
+	m, err := catalog.Catalog{Store: c.from}.Load(ctx, copied) // before a fault could strike that
+	if err != nil {
+		return err
+	}
 	for _, action := range copying() {
 		if err := c.add(fault.Rule{Point: "ec2." + action, Position: fault.After, Nth: 1 + c.rng.IntN(min(8, c.r.Snapshots)), Times: 1 + c.rng.IntN(2)}); err != nil {
 			return err
@@ -41,7 +46,7 @@ func (c *copies) addCopyFaults(ctx context.Context) error {
 		}
 	}
 	if c.rng.IntN(6) == 0 {
-		return c.losesSource(ctx)
+		return c.losesSource(m.Snapshots[c.rng.IntN(len(m.Snapshots))].ID)
 	}
 	return nil
 }
@@ -77,12 +82,7 @@ func (c *copies) anotherOfCopy() fault.Rule {
 }
 
 // losesSource deletes one of the source's snapshots in the middle of the copy.
-func (c *copies) losesSource(ctx context.Context) error {
-	m, err := catalog.Catalog{Store: c.from}.Load(ctx, copied)
-	if err != nil {
-		return err
-	}
-	id := m.Snapshots[c.rng.IntN(len(m.Snapshots))].ID
+func (c *copies) losesSource(id cluster.SnapshotID) error {
 	r := fault.Rule{Point: "ec2.CopySnapshot", Position: fault.Slow, Nth: 1 + c.rng.IntN(c.r.Snapshots), Do: func() {
 		c.lost.Store(c.route.from.LoseSnapshot(id) == nil)
 	}}
