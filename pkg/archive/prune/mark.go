@@ -125,6 +125,17 @@ func (m *marker) segment(ctx context.Context, name format.SegmentName) error {
 	if err != nil {
 		return err
 	}
+	m.places(s)
+	return nil
+}
+
+// written marks what a segment that this prune has read or written refers to: it need not be read again.
+func (m *marker) written(name format.SegmentName, s format.Segment) {
+	m.places(s)
+	m.segments[name] = true
+}
+
+func (m *marker) places(s format.Segment) {
 	part := m.part()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,7 +151,6 @@ func (m *marker) segment(ctx context.Context, name format.SegmentName) error {
 		}
 		m.packs[short(s[i].Pack.Name)] |= used
 	}
-	return nil
 }
 
 // part is how many bytes of a pack a bit stands for.

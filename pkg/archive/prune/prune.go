@@ -139,10 +139,11 @@ func (p *pruner) prune(ctx context.Context) error {
 	if err := p.pass(ctx); err != nil {
 		return err
 	}
-	rewritten, err := p.rewrite(ctx)
+	next := newMarker(p.repository)
+	rewritten, err := p.rewrite(ctx, next)
 	if err == nil && rewritten {
 		stored := p.report.Stored
-		p.marker = newMarker(p.repository)
+		p.marker = next
 		err = p.pass(ctx)
 		p.report.Stored = stored
 	}

@@ -46,6 +46,7 @@ type rewriter struct {
 	renamed  map[format.SegmentName]format.SegmentName // since the last commit
 	moved    map[placeInPack]format.Place
 	out      *replace.Packs
+	next     *marker // of the maps as they are then
 	before   int64 // written, at the last commit
 }
 
@@ -68,8 +69,8 @@ type placeInPack struct {
 }
 
 // rewrite copies what is in use of the packs that are unused most, and replaces the archives. What is left of these
-// packs is garbage then.
-func (p *pruner) rewrite(ctx context.Context) (done bool, err error) {
+// packs is garbage then. next marks the maps that it reads, as they are after it.
+func (p *pruner) rewrite(ctx context.Context, next *marker) (done bool, err error) {
 	by := p.shares.choose(p.opts.MaxUnused, &p.report.Rewriting)
 	if p.report.Rewriting.Packs == 0 {
 		return false, nil
@@ -88,7 +89,7 @@ func (p *pruner) rewrite(ctx context.Context) (done bool, err error) {
 	p.report.Rewriting.Packs, p.report.Rewriting.ReadBytes = packs, 0
 	w := &rewriter{
 		pruner: p, known: map[format.SegmentName]bool{}, renamed: map[format.SegmentName]format.SegmentName{},
-		moved: map[placeInPack]format.Place{}, out: replace.NewPacks(p.repository, codec.None),
+		moved: map[placeInPack]format.Place{}, out: replace.NewPacks(p.repository, codec.None), next: next,
 	}
 	err = replace.Run(ctx, p.repository, p.opts.Owner, w.read, w.run)
 	p.report.Rewriting.WrittenBytes = w.out.Written()
@@ -199,10 +200,14 @@ func (w *rewriter) segment(ctx context.Context, of segmentOf) error {
 		next[i], changed = to, true
 		return nil
 	})
-	if err != nil || !changed {
-		return err
+	name := of.name
+	if err == nil && changed {
+		name, err = w.repository.PutSegment(ctx, next)
+		w.renamed[of.name] = name
 	}
-	w.renamed[of.name], err = w.repository.PutSegment(ctx, next)
+	if err == nil {
+		w.next.written(name, next)
+	}
 	return err
 }
 
