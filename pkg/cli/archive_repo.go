@@ -29,10 +29,15 @@ type repoFlags struct {
 
 // add adds the flags.
 func (f *repoFlags) add(fl *pflag.FlagSet) {
-	fl.StringVar(&f.url, "repo", "", "archive repository: s3://bucket/prefix or file:///folder")
+	f.addPlace(fl)
 	fl.StringVar(&f.id, "repo-id", "", "the id that the repository must have, as init printed it; another is refused")
 	fl.StringVar(&f.identity, "repo-identity", "", "file with the age identities that unlock the repository")
 	fl.StringVar(&f.passphrase, "repo-passphrase-file", "", "file with the passphrase that unlocks the repository")
+}
+
+// addPlace adds the flags that say where it is.
+func (f *repoFlags) addPlace(fl *pflag.FlagSet) {
+	fl.StringVar(&f.url, "repo", "", "archive repository: s3://bucket/prefix or file:///folder")
 	fl.StringVar(&f.region, "repo-region", "", "AWS region of the repository (default: that of --region)")
 	fl.StringVar(&f.profile, "repo-profile", "", "AWS profile for the repository (default: that of --profile)")
 	fl.StringVar(&f.endpoint, "repo-endpoint-url", "",
@@ -161,15 +166,20 @@ func (a *app) openRepoStore(ctx context.Context, f *repoFlags) (store objstore.S
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err = c.storeAt(ctx, f.url, objstore.Config{
-		Region: cmp.Or(f.region, a.global.region), Profile: cmp.Or(f.profile, a.global.profile),
-		Endpoint: cmp.Or(f.endpoint, a.global.endpoint), Log: c.log,
-	})
+	store, err = a.repoStore(ctx, c, f)
 	if err != nil {
 		c.close()
 		return nil, nil, err
 	}
 	return store, c.close, nil
+}
+
+// repoStore connects to the storage of the repository, which the connections own.
+func (a *app) repoStore(ctx context.Context, c *connections, f *repoFlags) (objstore.Store, error) {
+	return c.storeAt(ctx, f.url, objstore.Config{
+		Region: cmp.Or(f.region, a.global.region), Profile: cmp.Or(f.profile, a.global.profile),
+		Endpoint: cmp.Or(f.endpoint, a.global.endpoint), Log: c.log,
+	})
 }
 
 // identities are the keys that the flags name, and those of AWS KMS that the credentials may use.

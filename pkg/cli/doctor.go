@@ -31,6 +31,7 @@ type doctorDoc struct {
 func (a *app) doctorCommand() *cobra.Command {
 	var purpose doctor.Purpose
 	var archiveKeys []string
+	var repo repoFlags
 	cmd := &cobra.Command{
 		Use:         "doctor CLUSTER",
 		Annotations: without("name"),
@@ -38,11 +39,11 @@ func (a *app) doctorCommand() *cobra.Command {
 		Long: `Check everything that a backup, a restore, gc, an archive or a copy needs, or with --for drill
 a drill, and show what to do about each problem: access to Kubernetes, PD, TiKV, EC2 and S3; RBAC
 by access reviews; IAM by EC2's dry runs; the storage and its bucket; KMS keys; quotas; TiKV's
-settings; clocks.
+settings; clocks. With --repo, also what the repository of archives needs.
 
 The checks are those of backup and restore before their first change. They run at the same
 time, and none hides another. Nothing is changed, except that an object is written to the
-storage and deleted. A check that could not be made is unknown, not ok. The exit code is 5
+storage, and to the repository, and deleted. A check that could not be made is unknown, not ok. The exit code is 5
 if a check failed; warnings and unknown checks alone leave it at 0.
 
 For a restore or a drill, CLUSTER is the source: the quotas must have room for a copy of its
@@ -53,16 +54,19 @@ volumes. For a copy, the credentials and the storage are those of the account th
 		Args:              exactly("CLUSTER"),
 		ValidArgsFunction: a.completeClusters,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.doctor(cmd.Context(), args[0], purpose, archiveKeys)
+			return a.doctor(cmd.Context(), args[0], purpose, archiveKeys, &repo)
 		},
 	}
 	choose(cmd, cmd.Flags(), &purpose, "for", doctor.Purposes(), "what to check for")
 	cmd.Flags().StringSliceVar(&archiveKeys, "archive-key", nil,
 		"ARN of a KMS key that unlocks a repository of archives; may be repeated")
+	repo.addPlace(cmd.Flags())
 	return cmd
 }
 
-func (a *app) doctor(ctx context.Context, arg string, purpose doctor.Purpose, archiveKeys []string) error {
+func (a *app) doctor(
+	ctx context.Context, arg string, purpose doctor.Purpose, archiveKeys []string, repo *repoFlags,
+) error {
 	name, err := a.global.clusterName(arg)
 	if err != nil {
 		return err
@@ -73,7 +77,10 @@ func (a *app) doctor(ctx context.Context, arg string, purpose doctor.Purpose, ar
 	}
 	defer c.close()
 	deps := c.doctorDeps()
-	deps.ArchiveKeys, deps.KMS = archiveKeys, a.slotKMS(&repoFlags{})
+	deps.ArchiveKeys, deps.KMS = archiveKeys, a.slotKMS(repo)
+	if repo.url != "" {
+		deps.Repository = func(ctx context.Context) (objstore.Store, error) { return a.repoStore(ctx, c, repo) }
+	}
 	doc := &doctorDoc{
 		header: newHeader("Doctor"), Cluster: name, For: purpose,
 		Checks: doctor.Run(ctx, deps, name, purpose),

@@ -8,10 +8,11 @@ import (
 	"github.com/tisnap/tisnap/pkg/generate"
 )
 
-// The roles for copies.
+// The roles for copies, and for archives.
 const (
 	forCopySource = "copy-source"
 	forCopyTarget = "copy-target"
+	forArchive    = "archive"
 )
 
 // trustFlags adds the flags for which pods may use the IAM role, and how they get it.
@@ -29,7 +30,8 @@ func kmsKeysFlag(flags *pflag.FlagSet, keys *[]string) {
 func (a *app) generateIAMCommand() *cobra.Command {
 	var t generate.Trust
 	var keys, archiveKeys []string
-	var of, targetRole string
+	var of, targetRole, repo string
+	var retained bool
 	cmd := a.generated(&cobra.Command{
 		Use:   "iam",
 		Short: "Print the IAM policy of tisnap's role, or with --trust who may use that role",
@@ -37,16 +39,30 @@ func (a *app) generateIAMCommand() *cobra.Command {
 
 With --for it is the policy of a role for copies: copy-source of the one that reads backups in
 --storage, shares their snapshots and assumes --target-role; copy-target of that role, which
-keeps the copies in --storage.`,
+keeps the copies in --storage. With --for archive it is what the repository of archives, --repo,
+needs in addition to the policy of tisnap's role; --retention for one that Object Lock retains.`,
 		Example: `  tisnap generate iam --storage s3://backups/prod > policy.json
 
   # the role's trust policy, for pods with the ServiceAccount tidb/tisnap
   tisnap generate iam --trust pod-identity -n tidb > trust.json
 
   # of a role for copies, in the account that gets them
-  tisnap generate iam --for copy-target --storage s3://dr/prod > copy-target.json`,
+  tisnap generate iam --for copy-target --storage s3://dr/prod > copy-target.json
+
+  # in addition, of who makes and prunes archives in a repository with a retention
+  tisnap generate iam --for archive --repo s3://archive/prod --retention > archive.json`,
 		Args: exactly(),
 	}, func([]string) ([]byte, error) {
+		if of == forArchive {
+			if t.Way != "" || len(keys) > 0 || targetRole != "" || repo == "" {
+				return nil, failure.New(failure.Usage, "", "", "--for archive goes with --repo, --retention and "+
+					"--archive-key alone")
+			}
+			return asJSON(a.repositoryPolicy(repo, retained, archiveKeys))
+		}
+		if retained || repo != "" {
+			return nil, failure.New(failure.Usage, "", "", "--repo and --retention go with --for archive")
+		}
 		if of != "" && (t.Way != "" || len(keys)+len(archiveKeys) > 0) || (of == forCopySource) != (targetRole != "") {
 			return nil, failure.New(failure.Usage, "", "", "--for goes without --trust and keys, "+
 				"and --for copy-source with --target-role")
@@ -75,8 +91,10 @@ keeps the copies in --storage.`,
 		}
 		return asJSON(p, err)
 	})
-	choose(cmd, cmd.Flags(), &of, "for", optional(forCopySource, forCopyTarget),
-		"print the policy of a role for copies")
+	choose(cmd, cmd.Flags(), &of, "for", optional(forCopySource, forCopyTarget, forArchive),
+		"print the policy of a role for copies, or what archives need in addition")
+	cmd.Flags().StringVar(&repo, "repo", "", "with --for archive: the archive repository, s3://bucket/prefix")
+	cmd.Flags().BoolVar(&retained, "retention", false, "with --for archive: the repository has a retention")
 	cmd.Flags().StringVar(&targetRole, "target-role", "", "ARN of the role in the target's account, for copy-source")
 	choose(cmd, cmd.Flags(), &t.Way, "trust", optional(string(generate.PodIdentity), string(generate.IRSA)),
 		"print the role's trust policy instead, for EKS Pod Identity or IAM roles for service accounts")
@@ -85,6 +103,18 @@ keeps the copies in --storage.`,
 	cmd.Flags().StringSliceVar(&archiveKeys, "archive-key", nil,
 		"ARN of a KMS key that unlocks a repository of archives; may be repeated")
 	return cmd
+}
+
+// repositoryPolicy is what a repository of archives and its keys need.
+func (a *app) repositoryPolicy(repo string, retained bool, keys []string) (p generate.Policy, err error) {
+	s, err := generate.ParseStorage("--repo", repo, a.awsRegion())
+	if err != nil {
+		return p, err
+	}
+	if p, err = generate.Repository(s, retained); err == nil {
+		err = p.AddArchiveKeys(keys...)
+	}
+	return p, err
 }
 
 func asJSON(p generate.Policy, err error) ([]byte, error) {

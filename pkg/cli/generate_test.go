@@ -54,6 +54,9 @@ func TestGenerate_NamespaceOfThePods(t *testing.T) {
 		"generate iam --trust=pod-identity -n ops":     {`"aws:RequestTag/kubernetes-namespace": "ops"`},
 		"generate terraform -n ops --eks-cluster=acme": {`= "ops"`},
 		"generate iam --archive-key=" + archiveKey:     {`"kms:Encrypt"`, archiveKey, `"kms:EncryptionContext:tisnap.io/repository": "false"`},
+		"generate iam --for=archive --repo=s3://acme-archive/c --retention --archive-key=" + archiveKey: {
+			`"s3:PutObjectRetention"`, `"arn:aws:s3:::acme-archive/c/*"`, archiveKey,
+		},
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
@@ -70,6 +73,8 @@ func TestGenerate_NamespaceOfThePods(t *testing.T) {
 		"generate iam --archive-key=alias/prod":                                                        "--archive-key",
 		"generate cronjob db/a --image=b --archive":                                                    "--repo is missing", "generate cronjob db/a --image=b --repo=s3://b1/c": "--repo goes with --archive",
 		"generate cronjob db/a --image=b --keep-daily=0": "no rule chooses what to keep", "generate bucket -o json": "want table",
+		"generate iam --for=archive": "--for archive goes with --repo", "generate iam --repo=s3://acme-archive/c": "--repo and --retention go with --for archive",
+		"generate iam --for=archive --repo=file:///x": "--repo",
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()

@@ -24,6 +24,12 @@ func (p *patient) checks() []check {
 	for _, key := range p.keys {
 		keys = append(keys, row("kms", key, []Purpose{Archive}, p.checkArchiveKey))
 	}
+	if p.repository != nil {
+		of := []Purpose{Archive}
+		keys = append(keys, row("repository", "writes", of, p.checkRepository),
+			row("repository", "versions", of, p.checkRepositoryVersions),
+			row("repository", "object lock", of, p.checkRepositoryLock))
+	}
 	return append(keys, []check{
 		row("kubernetes", p.name.String(), all, p.checkKubernetes),
 		row("rbac", "backup", backup, p.checkRBAC(false)),

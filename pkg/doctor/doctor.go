@@ -84,8 +84,10 @@ type Deps struct {
 	// ArchiveKeys are KMS keys that unlock repositories of archives, and KMS asks about them.
 	ArchiveKeys []string
 	KMS         ebs.Encryption
-	Now         func() time.Time
-	Limit       time.Duration // of each check, and of each connection
+	// Repository is the storage of archives; nil checks none.
+	Repository func(context.Context) (objstore.Store, error)
+	Now        func() time.Time
+	Limit      time.Duration // of each check, and of each connection
 }
 
 // patient is what is checked, and what several checks read of it.
@@ -103,8 +105,10 @@ type patient struct {
 	ebs     func() (EBS, error)
 	store   func() (objstore.Store, error)
 	blocks  func() (ebsdirect.Source, error)
-	source  func() (*preflight.Source, error)
-	made    func() (made, error)
+	// repository is nil if there is none to check.
+	repository func() (objstore.Store, error)
+	source     func() (*preflight.Source, error)
+	made       func() (made, error)
 }
 
 // made is a snapshot and a volume that tisnap made, if there are any: EC2 is asked whether they may be changed.
@@ -130,6 +134,9 @@ func newPatient(ctx context.Context, deps Deps, name cluster.Name, purpose Purpo
 	p.kube = once(ctx, deps.Limit, deps.Kube)
 	p.ebs = once(ctx, deps.Limit, deps.EBS)
 	p.store = once(ctx, deps.Limit, deps.Store)
+	if deps.Repository != nil {
+		p.repository = once(ctx, deps.Limit, deps.Repository)
+	}
 	p.blocks = once(ctx, deps.Limit, deps.Blocks)
 	p.cluster = once(ctx, deps.Limit, func(ctx context.Context) (kube.TidbCluster, error) {
 		k, err := p.kube()

@@ -1,6 +1,7 @@
 package generate_test
 
 import (
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -164,6 +165,10 @@ func TestOutputs_NamesOfTheManifests_AreTheirBytes(t *testing.T) {
 	assert.Equal(t, file("iam-policy.json"), text(generate.Permissions(there)))
 	assert.Equal(t, file("iam-policy-copy-target.json"), text(generate.CopyTarget(there)))
 	assert.Equal(t, strings.ReplaceAll(file("iam-policy-copy-source.json"), "TARGET_ROLE", arn), text(generate.CopySource(there, arn)))
+	assert.Equal(t, file("iam-policy-archive.json"), text(generate.Repository(there, false)))
+	more := file("iam-policy-archive-retention.json")
+	statement := more[strings.Index(more, "    {"):strings.Index(more, "  ]\n}\n")]
+	assert.Contains(t, text(generate.Repository(there, true)), statement)
 	assert.Equal(t, file("iam-trust-pod-identity.json"), text(generate.Trust{Account: theirs}.Policy()))
 	of := irsa()
 	of.Account = theirs
@@ -273,4 +278,29 @@ func TestNames_ThatCannotBeOne_AreRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The rights for a repository with a retention are those that docs/archive.md explains.
+func TestRepository_IsWhatThePageLists(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/archive.md")
+	require.NoError(t, err)
+	_, text, _ := strings.Cut(string(page), "## Object Lock")
+	text, _, _ = strings.Cut(text, "## Make an archive")
+	listed := map[string]bool{"s3:GetObject": true}
+	for _, action := range regexp.MustCompile("`(s3:[A-Za-z]+)`").FindAllStringSubmatch(text, -1) {
+		if action[1] != "s3:BypassGovernanceRetention" {
+			listed[action[1]] = true
+		}
+	}
+	p, err := generate.Repository(generate.Storage{Bucket: "archive", Prefix: "prod"}, true)
+	require.NoError(t, err)
+	granted := map[string]bool{}
+	for _, statement := range p.Statement {
+		for _, action := range statement.Action {
+			granted[action] = true
+		}
+		assert.Contains(t, []string{"arn:aws:s3:::archive", "arn:aws:s3:::archive/prod/*"}, statement.Resource)
+	}
+	assert.Equal(t, listed, granted)
 }

@@ -60,6 +60,18 @@ func CopySource(s Storage, targetRole string) (Policy, error) {
 // CopyTarget returns the policy of the role that keeps copies in the storage.
 func CopyTarget(s Storage) (Policy, error) { return named("iam-policy-copy-target.json", s) }
 
+// Repository returns the policy of a role that makes, reads and prunes archives in a repository, also in a bucket that
+// keeps versions, and in one that Object Lock keeps if retained.
+func Repository(s Storage, retained bool) (Policy, error) {
+	p, err := named("iam-policy-archive.json", s)
+	if err != nil || !retained {
+		return p, err
+	}
+	more, err := named("iam-policy-archive-retention.json", s)
+	p.Statement = append(p.Statement, more.Statement...)
+	return p, err
+}
+
 // named reads a policy, and puts the names of the storage and others into it.
 func named(file string, s Storage, others ...string) (Policy, error) {
 	p, err := readPolicy(file)

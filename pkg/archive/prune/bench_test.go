@@ -30,8 +30,8 @@ import (
 
 const (
 	blocksInAPack = 64
-	packSize        = 32 << 20
-	deadInHundred   = 10
+	packSize      = 32 << 20
+	deadInHundred = 10
 	// One of so many packs in use has one block alone, of oneBlock compressed bytes. So 1.97% is unused, of which
 	// maxUnused may stay.
 	mostlyUnused = 50

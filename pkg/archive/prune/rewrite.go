@@ -47,7 +47,7 @@ type rewriter struct {
 	moved    map[placeInPack]format.Place
 	out      *replace.Packs
 	next     *marker // of the maps as they are then
-	before   int64 // written, at the last commit
+	before   int64   // written, at the last commit
 }
 
 // volumeOf is what a pack of rewritten blocks is about.
