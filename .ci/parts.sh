@@ -5,13 +5,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 took=()
 current=
+foreground=
 
 run() { # run LIMIT COMMAND...
   local started=$SECONDS name="${*:2}"
   name=${name#make }
   current=$name
   printf '\n==> %s (at most %s)\n' "${*:2}" "$1"
-  timeout --kill-after=30s "$@"
+  timeout $foreground --kill-after=30s "$@"
   took+=("$((SECONDS - started)) $name")
   printf '<== %s: %d s\n' "${*:2}" "$((SECONDS - started))"
 }
@@ -23,6 +24,36 @@ group=
 beside() {
   setsid nice -n 19 bash -c '{ echo 19 >/proc/self/autogroup; } 2>/dev/null; exec "$@"' beside "$@" >/dev/null </dev/null &
   group=$!
+}
+
+# meanwhile FUNCTION runs the parts of a function beside those that follow, in a process group of its own. Their output and
+# their seconds come with "joined", which fails if one of them has failed. They must not need what the others build.
+lane=
+laned=$(mktemp -d)
+meanwhile() {
+  set -m
+  (
+    set +m
+    trap 'printf "%s\n" "${took[@]/%/, meanwhile}" >"$laned/took"; echo "$current" >"$laned/current"' EXIT
+    took=()
+    foreground=--foreground # so that all that the parts start is in the group
+    "$1"
+  ) >"$laned/out" 2>&1 </dev/null &
+  lane=$!
+  set +m
+}
+
+joined() {
+  local status=0 more
+  wait "$lane" || status=$?
+  lane=
+  cat "$laned/out"
+  mapfile -t more <"$laned/took"
+  took+=("${more[@]}")
+  if [ "$status" -ne 0 ]; then
+    current=$(<"$laned/current")
+    exit "$status"
+  fi
 }
 
 # table prints the seconds of each part and its share of all, and how it ended.
@@ -42,9 +73,11 @@ table() {
 
 end() {
   table # first: it reads the status
-  if [ -n "$group" ]; then
-    kill -- "-$group" 2>/dev/null || true # it may have ended by itself
-    wait "$group" || true
-  fi
+  local started
+  for started in $group $lane; do
+    kill -- "-$started" 2>/dev/null || true # it may have ended by itself
+    wait "$started" || true
+  done
+  rm -rf "$laned"
 }
 trap end EXIT
