@@ -2,10 +2,13 @@ package repository
 
 import (
 	"context"
+	"fmt"
+	"sync"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
+	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
 // lockable returns the repository's bucket if it has Object Lock: whatever others delete or overwrite there is behind a
@@ -57,16 +60,25 @@ func (r *Repository) Hidden(ctx context.Context) (map[string]bool, error) {
 	if !is {
 		return hidden, nil
 	}
-	for _, prefix := range []string{format.PackPrefix, format.SegmentPrefix} {
+	var prefixes []string // a 256th of each at a time: there may be millions
+	for i := range 256 {
+		prefixes = append(prefixes, fmt.Sprintf("%s%02x", format.PackPrefix, i),
+			fmt.Sprintf("%s%02x", format.SegmentPrefix, i))
+	}
+	var mu sync.Mutex
+	err := parallel.Each(ctx, packLists, prefixes, func(ctx context.Context, _ int, prefix string) error {
 		stored, err := r.Stored(ctx, prefix, true)
-		if err != nil {
-			return nil, failure.Annotate(err, "list objects", prefix)
-		}
+		mu.Lock()
+		defer mu.Unlock()
 		for _, o := range stored {
 			if o.Hidden {
 				hidden[o.Key] = true
 			}
 		}
+		return failure.Annotate(err, "list objects", prefix)
+	})
+	if err != nil {
+		return nil, err
 	}
 	last, err := LastVersions(ctx, bucket, format.ArchivePrefix)
 	for key, v := range last {

@@ -45,6 +45,7 @@ func (v *verifier) segment(ctx context.Context, of format.Volume, part volume.Pa
 			return nil, err
 		}
 	}
+	c.behind()
 	slices.SortFunc(c.bad, func(a, b bad) int { return cmp.Compare(a.index, b.index) })
 	return c.bad, nil
 }
@@ -64,8 +65,7 @@ func (c *check) objects() {
 		}
 		end := int64(place.Block.Offset) + int64(place.Block.Length)
 		switch size, exists := c.packs.Of(place.Pack.Name); {
-		case c.hidden[place.Pack.Name.Path()]:
-			c.lose(i, errHidden)
+		case c.hidden[place.Pack.Name.Path()]: // see behind
 		case !exists:
 			c.lose(i, failure.New(failure.Corrupt, "find pack", place.Pack.Name.String(), "it is missing"))
 		case size < end:
@@ -75,12 +75,22 @@ func (c *check) objects() {
 	}
 }
 
-// headers compares the blocks' places with the trailers of their packs.
+// behind are the blocks that are whole, as far as they were read, in packs that are hidden.
+func (c *check) behind() {
+	for i, place := range c.places {
+		if place.State == format.Saved && c.hidden[place.Pack.Name.Path()] {
+			c.bad = append(c.bad, bad{c.part.First + int64(i), place.Pack.Name, errHidden})
+		}
+	}
+}
+
+// headers compares the blocks' places with the trailers of their packs, except for those of hidden ones: what is at
+// their keys is not theirs.
 func (c *check) headers(ctx context.Context) error {
 	of := map[format.PackRef][]int{}
 	var packs []format.PackRef
 	for i, place := range c.places {
-		if place.State != format.Saved {
+		if place.State != format.Saved || c.hidden[place.Pack.Name.Path()] {
 			continue
 		}
 		if of[place.Pack] == nil {

@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -87,6 +88,43 @@ func TestRun_HiddenObjects_AreNamedAndRead(t *testing.T) {
 	ids, err = l.Archives(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, ids)
+}
+
+// What is hidden and damaged, too, is not found to be whole: its bytes are read.
+func TestRun_HiddenAndDamaged_IsFound(t *testing.T) {
+	l, store := newLocked(t)
+	a, err := l.Archive(t.Context(), "one")
+	require.NoError(t, err)
+	s, err := l.Segment(t.Context(), a.Stores[0].Volumes[0].Segments[0])
+	require.NoError(t, err)
+	name := format.NewPackName()
+	key := name.Path()
+	for i := range 4 { // what is at its places is no block of it
+		s[i].Pack.Name = name
+	}
+	pack := make([]byte, s[3].Block.Offset+s[3].Block.Length)
+	_, err = store.Create(t.Context(), key, pack)
+	require.NoError(t, err)
+	require.NoError(t, store.Delete(t.Context(), key))
+	a.Stores[0].Volumes[0].Segments[0], err = l.PutSegment(t.Context(), s)
+	require.NoError(t, err)
+	require.NoError(t, l.Commit(t.Context(), "two", a))
+	for level, want := range map[verify.Level][]verify.Range{
+		verify.Objects: nil, verify.Headers: nil, verify.Data: {{First: 0, Last: 3}},
+	} {
+		found, err := verify.Run(t.Context(), l.Repository, verify.Options{
+			Archives: []string{"two"}, Level: level, Sample: 1, Reads: 2,
+		})
+		require.NoError(t, err)
+		var damaged []verify.Range
+		for _, f := range found.Findings {
+			require.Equal(t, key, f.Object)
+			if !strings.Contains(f.Problem, "someone has deleted") {
+				damaged = append(damaged, f.Blocks...)
+			}
+		}
+		require.Equal(t, want, damaged, level)
+	}
 }
 
 func requireWhole(t *testing.T, r *repository.Repository, name format.SegmentName) {

@@ -3,6 +3,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
@@ -177,7 +178,7 @@ func (v *verifier) volume(
 		return err
 	}
 	found := &findings{
-		of: Finding{Archive: archive, Store: store, Role: of.Role}, object: map[string]*Finding{},
+		of: Finding{Archive: archive, Store: store, Role: of.Role}, object: map[foundIn]*Finding{},
 	}
 	k := 0
 	for part, err := range volume.Parts(ctx, v.repository, of) {
@@ -224,21 +225,28 @@ func (v *verifier) volume(
 	return nil
 }
 
-// findings are those of one volume, one for each object, in the order in which they were found.
+// findings are those of one volume, one for each object, in the order in which they were found; two of one that is
+// hidden and damaged.
 type findings struct {
 	of     Finding
 	all    []*Finding
-	object map[string]*Finding
+	object map[foundIn]*Finding
+}
+
+type foundIn struct {
+	object string
+	hidden bool
 }
 
 // add adds blocks, which come in ascending order; nil is all of the volume.
 func (f *findings) add(object string, why error, blocks *Range) {
-	at := f.object[object]
+	in := foundIn{object, errors.Is(why, errHidden)}
+	at := f.object[in]
 	if at == nil {
 		next := f.of
 		next.Object, next.Problem = object, why.Error()
 		at = &next
-		f.all, f.object[object] = append(f.all, at), at
+		f.all, f.object[in] = append(f.all, at), at
 	}
 	if blocks == nil {
 		return
