@@ -34,6 +34,7 @@ type archiveCreateFlags struct {
 	dryRun    bool
 	shared    bool
 	lead      bool
+	workers   archiveWorkersFlags
 }
 
 func (a *app) archiveCreateCommand(repo *repoFlags) *cobra.Command {
@@ -55,15 +56,23 @@ same command resumes a run that failed or died, and does not read again what is 
 backup cannot be deleted meanwhile.
 
 With --shared, the volumes are archived in units of 32 GiB by this command and all those that join
-it, on other machines or pods: tisnap archive join. They need no storage but the repository.`,
+it, on other machines or pods: tisnap archive join. They need no storage but the repository.
+
+With --on-kubernetes, this command makes a Job of --workers pods that join, leads them, and removes
+the Job once the archive is committed. If it dies meanwhile, the pods continue, and the same command
+finds their Job.`,
 		Example: `  tisnap archive create latest --storage s3://backups/prod --repo s3://archive/prod --repo-identity ops.key
 
   # how much would be read, how long that takes at least, and what the requests cost
   tisnap archive create prod-20261121-100000 --storage s3://backups/prod --repo s3://archive/prod \
-    --repo-identity ops.key --dry-run`,
+    --repo-identity ops.key --dry-run
+
+  # by eight pods
+  tisnap archive create latest --storage s3://backups/prod --repo s3://archive/prod --repo-identity ops.key \
+    --on-kubernetes --namespace tidb --workers 8 --image REGISTRY/tisnap:v1`,
 		Args: exactly("BACKUP"), ValidArgsFunction: a.completeBackups,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.validate(); err != nil {
+			if err := f.validate(repo); err != nil {
 				return usage(cmd, err)
 			}
 			id, err := a.backupID(cmd, f.latest, args[0])
@@ -108,6 +117,7 @@ func (f *archiveCreateFlags) add(a *app, cmd *cobra.Command, repo *repoFlags) {
 	fl.BoolVar(&f.shared, "shared", false,
 		"let other commands join, which read a part of the blocks: tisnap archive join ARCHIVE")
 	fl.BoolVar(&f.lead, "lead", false, "with --shared: read no block in this process, and wait for those that join")
+	f.workers.add(cmd)
 	fl.StringVar(&f.prices, "prices", "", "TOML file with prices (default: built-in us-east-1 prices)")
 	verifyKeyFlag(cmd, &f.verifyKey)
 	f.lockWait.add(cmd)
@@ -119,9 +129,15 @@ func (f *archiveCreateFlags) add(a *app, cmd *cobra.Command, repo *repoFlags) {
 	})
 }
 
-func (f *archiveCreateFlags) validate() error {
+func (f *archiveCreateFlags) validate(repo *repoFlags) error {
 	if _, err := readLimits(f.limit); err != nil {
 		return err
+	}
+	if err := f.workers.validate(repo); err != nil {
+		return err
+	}
+	if f.workers.on {
+		f.shared, f.lead = true, true
 	}
 	if f.lead && !f.shared {
 		return errors.New("--lead is for --shared")
@@ -164,6 +180,13 @@ func (a *app) archiveCreate(cmd *cobra.Command, f archiveCreateFlags, repo *repo
 		if err != nil {
 			return work{}, err
 		}
+		pods, err := a.archiveWorkers(c, f, repo, archiveRun{opts.Run, deps.Repository.ID().String(), deps.Region})
+		if err != nil {
+			return work{}, err
+		}
+		if pods != nil {
+			deps.Helpers = pods
+		}
 		return work{
 			id: opts.Run, store: deps.Store, lockWait: opts.LockWait, request: opts.About(deps.Repository),
 			plan: func(ctx context.Context) (document, error) {
@@ -175,12 +198,17 @@ func (a *app) archiveCreate(cmd *cobra.Command, f archiveCreateFlags, repo *repo
 				if err != nil {
 					return nil, err
 				}
-				return archivePlan(opts, deps.Repository, plan, prices), nil
+				doc := archivePlan(opts, deps.Repository, plan, prices)
+				if pods != nil {
+					doc.Job, err = pods.manifest("ARCHIVE")
+				}
+				return doc, err
 			},
 			run: func(ctx context.Context) (document, error) {
 				result, err := create.Run(ctx, deps, opts)
 				disown(&opts.Run, &result.Outcome)
 				doc := archiveResult(ctx, opts, deps.Repository, result, prices, err)
+				doc.Workers = pods.end(ctx, result.Committed, a.warn)
 				if result.Committed {
 					a.warn(recordArchives(ctx, deps.Store, deps.Repository))
 				}

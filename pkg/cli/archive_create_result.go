@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 
 	"github.com/dustin/go-humanize"
+	"sigs.k8s.io/yaml"
 
 	"github.com/tisnap/tisnap/pkg/archive/create"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
@@ -24,6 +26,7 @@ type createdArchiveDoc struct {
 	Run        cluster.RunID    `json:"run"`
 	Cluster    cluster.Name     `json:"cluster"`
 	Committed  bool             `json:"committed"`
+	Workers    *workersDoc      `json:"workers,omitempty"`
 	Report     *report.Report   `json:"report"`
 
 	journalled bool
@@ -108,7 +111,10 @@ func (d *createdArchiveDoc) table(w io.Writer, _ view) error {
 	}
 	if !d.Committed {
 		_, err := fmt.Fprintf(w, "\nno archive of backup %s was made; the same command resumes\n", d.Backup)
-		return err
+		if err != nil {
+			return err
+		}
+		return d.Workers.table(w, d.Committed)
 	}
 	_, err := fmt.Fprintf(w, "\nbackup %s is archived as %s\nprove it with: tisnap archive verify %s\n", d.Backup,
 		d.Archive, d.Archive)
@@ -131,6 +137,8 @@ type archivePlanDoc struct {
 	// or compressible.
 	Requests    int64    `json:"requests"`
 	RequestsUSD *float64 `json:"requestsUSD,omitempty"`
+	// Job is that of --on-kubernetes.
+	Job json.RawMessage `json:"job,omitempty"`
 }
 
 // plannedArchiveItem is what is read of one volume.
@@ -193,6 +201,15 @@ func (d *archivePlanDoc) table(w io.Writer, v view) error {
 	base := "without a base"
 	if d.Base != "" {
 		base = "after " + oneLine(d.Base)
+	}
+	if d.Job != nil {
+		text, err := yaml.JSONToYAML(d.Job)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "\nwould make this Job, with the id of the archive:\n\n%s", text); err != nil {
+			return err
+		}
 	}
 	_, err := fmt.Fprintf(w,
 		"\nwould archive backup %s of %s, %s: %s to read, in %s at least; at most %s requests, %s USD\n"+

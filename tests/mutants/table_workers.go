@@ -35,5 +35,17 @@ func workerGuards() []Mutant {
 		in("pkg/kube/workers/spec.go", "a wrong key is tried until the retries are used up", errorTable,
 			"	if len(s.Final) > 0 {", "	if len(s.Final) > 99 {",
 			"TestObject_FailuresAndSecurity"),
+		in("pkg/archive/create/share.go", "a run waits for ever for pods that cannot work", "every wait ends",
+			"helped.Err() == nil || joined.Err() != nil {", "false {",
+			"TestShared_HelpersCannotWork_Fails"),
+		in("pkg/archive/create/share.go", "helpers that end with the run fail it", askedIsDone,
+			"helped.Err() == nil || joined.Err() != nil {", "true {",
+			"TestShared_Helpers_EndWithTheUnits"),
+		in("pkg/kube/workers/jobs.go", "a Job none of whose pods can start is waited for", "every wait ends",
+			"		if j.StartWithin > 0 && ", "		if false && ",
+			"TestWait_NoPodRuns_UnreadyAfterAWhile"),
+		in("pkg/cli/archive_workers.go", "the Job of an archive that is committed stays", knownAndKept,
+			"		if err == nil && job != nil {", "		if false {",
+			"TestArchiveCreate_OnKubernetes_PodsDoIt").heldBy("tests"),
 	}
 }

@@ -2,6 +2,7 @@ package create
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/runlock"
 )
 
-// Deps are an archive run's dependencies. All are required except Sink, Log and Remains.
+// Deps are an archive run's dependencies. All are required except Sink, Log, Remains and Helpers.
 type Deps struct {
 	Store      objstore.Store // with the backup; the journal goes there, too
 	Repository *repository.Repository
@@ -30,6 +31,15 @@ type Deps struct {
 	Sink       phase.Sink
 	Log        *zap.Logger
 	Remains    *phase.Remains
+	// Helpers work for a run with Options.Shared; nil if whoever joins was started by others.
+	Helpers Helpers
+}
+
+// Helpers are processes that join, of which a run is in charge.
+type Helpers interface {
+	// Work starts those of an archive, or finds them, and follows them until ctx ends, or they have ended: with an
+	// error if they could not work. It notes what changes.
+	Work(ctx context.Context, archive string, note func(format string, args ...any)) error
 }
 
 // Blocks reads snapshots, and counts its calls.

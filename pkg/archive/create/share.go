@@ -114,8 +114,19 @@ func (r *run) share(ctx context.Context, s *phase.Scope) error {
 			return err
 		})
 	}
+	helped, done := context.WithCancel(joined)
+	defer done()
+	if r.Helpers != nil {
+		group.Go(func() error {
+			if err := r.Helpers.Work(helped, r.choice.Archive, s.Note); helped.Err() == nil || joined.Err() != nil {
+				return err
+			}
+			return nil // all units are done
+		})
+	}
 	results := map[units.ID]result{}
 	group.Go(func() error {
+		defer done()
 		return wait.Until(joined, wait.Every(cmp.Or(r.opts.lookEvery, lookEvery)), func() (bool, error) {
 			err := r.collect(joined, shared, results, func() { s.Advance(1) })
 			return err != nil || len(results) == len(all), err

@@ -248,3 +248,50 @@ func TestJoin_OtherRegion_Refused(t *testing.T) {
 	require.True(t, failure.Is(err, failure.Usage), "%v", err)
 	require.Equal(t, "pass --region "+region, failure.HintOf(err))
 }
+
+// helpers join as pods would, or cannot work.
+type helpers struct {
+	join func(ctx context.Context, archive string) error
+	err  error
+}
+
+func (h *helpers) Work(ctx context.Context, archive string, note func(string, ...any)) error {
+	note("helpers of %s", archive)
+	if h.join == nil {
+		return h.err
+	}
+	if err := h.join(ctx, archive); err != nil {
+		return err
+	}
+	<-ctx.Done() // as one that watches processes which end later
+	return ctx.Err()
+}
+
+func TestShared_Helpers_EndWithTheUnits(t *testing.T) {
+	t.Parallel()
+	l, backup := newSharedLab(t)
+	deps := l.deps(l.open(t))
+	b := l.open(t)
+	deps.Helpers = &helpers{join: func(ctx context.Context, archive string) error {
+		o := create.QuickJoin("0", 0, 1, time.Hour)
+		o.Archive = archive
+		_, err := create.Join(ctx, create.JoinDeps{Repository: l.repo, Blocks: b, Region: region}, o)
+		return err
+	}}
+	result, err := create.Run(t.Context(), deps, l.shared(backup, true))
+	require.NoError(t, err)
+	require.True(t, result.Committed)
+	l.requireWhole(t, result.Archive)
+}
+
+func TestShared_HelpersCannotWork_Fails(t *testing.T) {
+	t.Parallel()
+	l, backup := newSharedLab(t)
+	deps := l.deps(l.open(t))
+	deps.Helpers = &helpers{err: failure.New(failure.Unready, "wait for job", "tidb/x", "no such image")}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := create.Run(ctx, deps, l.shared(backup, true))
+	require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "no such image")
+}

@@ -52,6 +52,8 @@ type Jobs struct {
 	core *typed.Client
 	// Interval is the pause between two questions; 0 is 2 s.
 	Interval time.Duration
+	// StartWithin is how long Wait bears that no pod runs; 0 is until its context ends.
+	StartWithin time.Duration
 }
 
 const defaultInterval = 2 * time.Second
@@ -200,14 +202,19 @@ func (j *Jobs) explain(ctx context.Context, o *batchv1.Job, s *State) error {
 	return nil
 }
 
-// Wait waits until all of the Job is done, and calls progress, unless it is nil, with each state. A Job that failed is
-// Unready, and stays as it is; one that someone deleted is NotFound. It waits until ctx ends: give it a deadline.
+// Wait waits until all of the Job is done, and calls progress, unless it is nil, with each state. A Job that failed, or
+// of which no pod runs for StartWithin, is Unready, and stays as it is; one that someone deleted is NotFound. It waits
+// until ctx ends: give it a deadline.
 func (j *Jobs) Wait(ctx context.Context, job Job, progress func(State)) error {
 	const op = "wait for job"
+	ran := time.Now()
 	err := wait.Until(ctx, j.pace(), func() (bool, error) {
 		s, err := j.State(ctx, job)
 		if err != nil {
 			return !failure.Transient(err), err
+		}
+		if s.Ready > 0 {
+			ran = time.Now()
 		}
 		if progress != nil {
 			progress(s)
@@ -215,7 +222,11 @@ func (j *Jobs) Wait(ctx context.Context, job Job, progress func(State)) error {
 		if s.Broken {
 			return true, s.Failure(op, job)
 		}
-		return s.Done, waiting(s, op, job)
+		why := waiting(s, op, job)
+		if j.StartWithin > 0 && !wait.Younger(ran, j.StartWithin, time.Now()) && !s.Done {
+			return true, failure.Wrap(why, failure.Unready, op, job.String())
+		}
+		return s.Done, why
 	})
 	return failure.Annotate(wait.Reason(err), op, job.String())
 }

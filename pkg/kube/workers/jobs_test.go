@@ -182,3 +182,13 @@ func TestNameOf_LongRun_IsAName(t *testing.T) {
 	require.Equal(t, "tisnap-archive-20261127t120000-abcdef01", workers.NameOf("tisnap-archive", run))
 	require.LessOrEqual(t, len(workers.NameOf("tisnap-archive", "x"+run+run+run)), workers.MaxName)
 }
+
+func TestWait_NoPodRuns_UnreadyAfterAWhile(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	made := l.make(t, spec())
+	l.jobs.StartWithin = 50 * time.Millisecond
+	err := l.jobs.Wait(within(t), made, nil)
+	require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "0 of its pods run")
+}

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -126,6 +127,20 @@ func Object(s Spec) (*batchv1.Job, error) {
 	digest, err := digestOf(job)
 	job.Annotations[digestKey] = digest
 	return job, err
+}
+
+// Manifest is Object as JSON.
+func Manifest(s Spec) (json.RawMessage, error) {
+	job, err := Object(s)
+	if err != nil {
+		return nil, err
+	}
+	o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(job)
+	if err != nil {
+		return nil, failure.Wrap(err, failure.Unknown, "make job", s.Name)
+	}
+	delete(o, "status")
+	return json.Marshal(o)
 }
 
 // onFailure does not count pods that Kubernetes ended, and ends the Job by an exit code after which a retry is of no
