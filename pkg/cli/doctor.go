@@ -58,8 +58,7 @@ volumes. For a copy, the credentials and the storage are those of the account th
 		},
 	}
 	choose(cmd, cmd.Flags(), &purpose, "for", doctor.Purposes(), "what to check for")
-	cmd.Flags().StringSliceVar(&archiveKeys, "archive-key", nil,
-		"ARN of a KMS key that unlocks a repository of archives; may be repeated")
+	archiveKeysFlag(cmd.Flags(), &archiveKeys)
 	repo.addPlace(cmd.Flags())
 	return cmd
 }

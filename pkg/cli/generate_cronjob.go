@@ -79,8 +79,8 @@ identity, which unlocks the repository.`,
 				n.Name = "tisnap-archive"
 			}
 			return n.Archives()
-		case f.repo != "":
-			return nil, failure.New(failure.Usage, "", "", "--repo goes with --archive")
+		case f.repo != "" || n.KMS:
+			return nil, failure.New(failure.Usage, "", "", "--repo and --kms go with --archive")
 		case !f.drill:
 			return n.Objects()
 		case len(n.Keep) > 0:
@@ -102,6 +102,8 @@ func (f *cronJobFlags) add(cmd *cobra.Command, n *generate.Nightly) {
 	fl.BoolVar(&f.drill, "drill", false, "print the CronJob of the weekly drill instead, and its settings")
 	fl.BoolVar(&f.archive, "archive", false, "print the CronJob of the nightly archive instead, and its settings")
 	fl.StringVar(&f.repo, "repo", "", "with --archive: the repository, s3://bucket/prefix")
+	fl.BoolVar(&n.KMS, "kms", false,
+		"with --archive: a KMS key unlocks the repository, by the pods' role, and no Secret is mounted")
 	cmd.MarkFlagsMutuallyExclusive("drill", "archive")
 	fl.StringVar(&n.Name, "name", "tisnap-nightly",
 		"name of the CronJob and its ConfigMap (with --drill: tisnap-drill, with --archive: tisnap-archive)")

@@ -100,9 +100,13 @@ needs in addition to the policy of tisnap's role; --retention for one that Objec
 		"print the role's trust policy instead, for EKS Pod Identity or IAM roles for service accounts")
 	trustFlags(cmd, &t)
 	kmsKeysFlag(cmd.Flags(), &keys)
-	cmd.Flags().StringSliceVar(&archiveKeys, "archive-key", nil,
-		"ARN of a KMS key that unlocks a repository of archives; may be repeated")
+	archiveKeysFlag(cmd.Flags(), &archiveKeys)
 	return cmd
+}
+
+func archiveKeysFlag(flags *pflag.FlagSet, keys *[]string) {
+	flags.StringSliceVar(keys, "archive-key", nil,
+		"ARN of a KMS key that unlocks a repository of archives; may be repeated")
 }
 
 // repositoryPolicy is what a repository of archives and its keys need.
@@ -147,6 +151,7 @@ With --trust irsa there is no association: pass the role's ARN to tisnap generat
 		"how the pods get the role")
 	trustFlags(cmd, &c.Trust)
 	kmsKeysFlag(cmd.Flags(), &c.Keys)
+	archiveKeysFlag(cmd.Flags(), &c.ArchiveKeys)
 	cmd.Flags().StringVar(&c.EKS, "eks-cluster", "", "name of the EKS cluster, for pod-identity")
 	cmd.Flags().StringVar(&c.Role, "role", "tisnap", "name of the IAM role")
 	return cmd

@@ -51,9 +51,10 @@ func TestGenerate_NamespaceOfThePods(t *testing.T) {
 		"generate cronjob db-1/a -n ops --image=b --keep-within=30d --keep-tag=x --keep-tag=y": {
 			"namespace: ops", "CLUSTER: db-1/a", "[prune, $(CLUSTER), '--keep-tag=x,y', --keep-within=30d, --yes",
 		},
-		"generate iam --trust=pod-identity -n ops":     {`"aws:RequestTag/kubernetes-namespace": "ops"`},
-		"generate terraform -n ops --eks-cluster=acme": {`= "ops"`},
-		"generate iam --archive-key=" + archiveKey:     {`"kms:Encrypt"`, archiveKey, `"kms:EncryptionContext:tisnap.io/repository": "false"`},
+		"generate iam --trust=pod-identity -n ops":                                 {`"aws:RequestTag/kubernetes-namespace": "ops"`},
+		"generate terraform -n ops --eks-cluster=acme":                             {`= "ops"`},
+		"generate iam --archive-key=" + archiveKey:                                 {`"kms:Encrypt"`, archiveKey, `"kms:EncryptionContext:tisnap.io/repository": "false"`},
+		"generate terraform -n ops --eks-cluster=acme --archive-key=" + archiveKey: {`kms:Encrypt`, archiveKey},
 		"generate iam --for=archive --repo=s3://acme-archive/c --retention --archive-key=" + archiveKey: {
 			`"s3:PutObjectRetention"`, `"arn:aws:s3:::acme-archive/c/*"`, archiveKey,
 		},
@@ -71,7 +72,7 @@ func TestGenerate_NamespaceOfThePods(t *testing.T) {
 		"generate rbac": "NAMESPACE is missing", "generate iam --trust=pod-identity": "--namespace is missing",
 		"generate iam --trust=pod-identity -n ops --kms-key=arn:aws:kms:eu-west-1:444455556666:key/0f": "mutually exclusive",
 		"generate iam --archive-key=alias/prod":                                                        "--archive-key",
-		"generate cronjob db/a --image=b --archive":                                                    "--repo is missing", "generate cronjob db/a --image=b --repo=s3://b1/c": "--repo goes with --archive",
+		"generate cronjob db/a --image=b --archive":                                                    "--repo is missing", "generate cronjob db/a --image=b --repo=s3://b1/c": "--repo and --kms go with --archive",
 		"generate cronjob db/a --image=b --keep-daily=0": "no rule chooses what to keep", "generate bucket -o json": "want table",
 		"generate iam --for=archive": "--for archive goes with --repo", "generate iam --repo=s3://acme-archive/c": "--repo and --retention go with --for archive",
 		"generate iam --for=archive --repo=file:///x": "--repo",

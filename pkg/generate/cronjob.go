@@ -16,6 +16,7 @@ type Nightly struct {
 	Cluster  cluster.Name
 	Storage  Storage
 	Repo     Storage // of archives
+	KMS      bool    // the pods' role unlocks it, and no Secret
 	Image    string
 	Schedule string   // "" for the default, as in TimeZone and Keep
 	TimeZone string   // its name in the tz database
@@ -63,7 +64,15 @@ func (n Nightly) Archives() ([]byte, error) {
 	pod.set(n.Name, "initContainers", "0", "envFrom", "0", "configMapRef", "name") // the others are its aliases
 	pod.set(n.Image, "initContainers", "0", "image")
 	pod.set(n.Image, "initContainers", "1", "image")
-	pod.set(n.Name+"-key", "volumes", "0", "secret", "secretName")
+	if n.KMS {
+		out[0].remove("TISNAP_REPO_IDENTITY", "data")
+		pod.remove("volumes")
+		for _, container := range [][]string{{"initContainers", "0"}, {"initContainers", "1"}, {"containers", "0"}} {
+			pod.remove("volumeMounts", container...)
+		}
+	} else {
+		pod.set(n.Name+"-key", "volumes", "0", "secret", "secretName")
+	}
 	n.keep(pod, "initContainers", "1", "args")
 	return write(out)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -90,6 +91,17 @@ func (d document) set(text string, path ...string) {
 	}
 	node.Content = nil
 	node.SetString(text)
+}
+
+// remove removes a field from the object at a path.
+func (d document) remove(field string, path ...string) {
+	node := d.at(path...)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == field {
+			node.Content = slices.Delete(node.Content, i, i+2)
+			return
+		}
+	}
 }
 
 func scalar(text string) *yaml.Node {

@@ -30,6 +30,8 @@ type Cloud struct {
 	Role    string   // its name
 	EKS     string   // the name of the EKS cluster; for Pod Identity alone
 	Keys    []string // ARNs of KMS keys
+	// ArchiveKeys are ARNs of KMS keys that unlock repositories of archives.
+	ArchiveKeys []string
 }
 
 // Terraform returns a configuration in one file.
@@ -43,6 +45,9 @@ func (c Cloud) Terraform() ([]byte, error) {
 		return nil, err
 	}
 	permissions, err := Permissions(c.Storage, c.Keys...)
+	if err == nil {
+		err = permissions.AddArchiveKeys(c.ArchiveKeys...)
+	}
 	if err != nil {
 		return nil, err
 	}

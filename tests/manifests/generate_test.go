@@ -45,19 +45,21 @@ func TestGenerate_PrintsTheObjectsOfKustomize(t *testing.T) {
 		assert.Equal(t, object, typed(t, made[key]), key)
 	}
 
-	made, err = Generate(t.Context(), program, []string{
-		"cronjob", "tidb/prod", "--archive", "--image=REGISTRY/tisnap:v1", "--storage=s3://backups/prod", "--region=us-west-2",
-		"--repo=s3://archives/prod",
-	})
-	require.NoError(t, err)
-	want = kustomized(t, "archive")
-	require.Len(t, made, len(want))
-	for key, u := range want {
-		object := typed(t, u)
-		if settings, ok := object.(*corev1.ConfigMap); ok {
-			settings.Data["TISNAP_STORAGE"], settings.Data["TISNAP_REPO"] = "s3://backups/prod", "s3://archives/prod"
+	for folder, kms := range map[string]string{"archive": "--kms=false", "overlays/archive-kms": "--kms"} {
+		made, err = Generate(t.Context(), program, []string{
+			"cronjob", "tidb/prod", "--archive", "--image=REGISTRY/tisnap:v1", "--storage=s3://backups/prod", "--region=us-west-2",
+			"--repo=s3://archives/prod", kms,
+		})
+		require.NoError(t, err)
+		want = kustomized(t, folder)
+		require.Len(t, made, len(want))
+		for key, u := range want {
+			object := typed(t, u)
+			if settings, ok := object.(*corev1.ConfigMap); ok {
+				settings.Data["TISNAP_STORAGE"], settings.Data["TISNAP_REPO"] = "s3://backups/prod", "s3://archives/prod"
+			}
+			assert.Equal(t, object, typed(t, made[key]), key)
 		}
-		assert.Equal(t, object, typed(t, made[key]), key)
 	}
 
 	other, err := Generate(t.Context(), program,

@@ -73,12 +73,15 @@ func TestHelm_MakesTheObjectsOfKustomize(t *testing.T) {
 	on := map[string]any{"enabled": true}
 	kept := map[string]any{"create": false}
 	for folder, set := range map[string]map[string]any{
-		"base":                  {"nightly": off},
-		"nightly":               {},
-		"backup":                {"nightly": off, "backup": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
-		"restore":               {"nightly": off, "restore": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
-		"gc":                    {"nightly": off, "gc": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
-		"archive":               {"nightly": off, "archive": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
+		"base":    {"nightly": off},
+		"nightly": {},
+		"backup":  {"nightly": off, "backup": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
+		"restore": {"nightly": off, "restore": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
+		"gc":      {"nightly": off, "gc": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
+		"archive": {"nightly": off, "archive": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
+		"overlays/archive-kms": {
+			"nightly": off, "archive": map[string]any{"enabled": true, "keySecret": ""}, "serviceAccount": kept, "rbac": kept, "networkPolicy": off,
+		},
 		"drill":                 {"nightly": off, "drill": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"overlays/drill":        {"nightly": off, "gc": on, "drill": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"overlays/port-forward": {"nightly": off, "portForward": on},
@@ -107,7 +110,7 @@ func TestRuns_LeaveTheServiceAccountAlone(t *testing.T) {
 	t.Parallel()
 	for _, folder := range Folders() {
 		_, has := kustomized(t, folder)["ServiceAccount tidb/tisnap"]
-		require.Equal(t, !slices.Contains([]string{"archive", "backup", "drill", "gc", "restore", "overlays/drill"}, folder), has, folder)
+		require.Equal(t, !slices.Contains([]string{"archive", "backup", "drill", "gc", "restore", "overlays/archive-kms", "overlays/drill"}, folder), has, folder)
 	}
 }
 
