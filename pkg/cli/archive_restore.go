@@ -46,10 +46,11 @@ const (
 func (a *app) archiveRestoreCommand(repo *repoFlags) *cobra.Command {
 	var dir string
 	var snapshots snapshotFlags
+	var volumes claimFlags
 	cmd := &cobra.Command{
 		Use:   "restore ARCHIVE",
-		Short: "Make images or EBS snapshots of all archived volumes",
-		Long: `Make images or EBS snapshots of all archived volumes.
+		Short: "Make images, EBS snapshots or volumes in Kubernetes of all archived volumes",
+		Long: `Make images, EBS snapshots or volumes in Kubernetes of all archived volumes.
 
 With --to-dir, the images are in a folder, as store-4-storage.data-dir.img, beside the backup's
 manifest.json. Blocks of zeros are holes in them.
@@ -63,33 +64,44 @@ region, and listed once it is completed. EBS has then checked all blocks. The sa
 the snapshots that a killed one began, within 24 hours; afterwards it lists them again. tisnap gc
 does not delete them.
 
+With --to-claims, an empty block volume is made for each of them by a claim, with any CSI driver
+that has block volumes, and a Job for each store fills them. The claims are listed once they are
+filled; the same command resumes, and leaves filled ones alone. --remove removes them.
+
 A volume with damaged blocks gets no image, and its snapshot is never completed; the error names
 the blocks, the other volumes are written, and the exit code is 10.`,
 		Example: `  tisnap archive restore latest --to-dir /restored --repo s3://archive/prod --repo-identity ops.key
-  tisnap archive restore latest --to-snapshots --repo s3://archive/prod --repo-identity ops.key`,
+  tisnap archive restore latest --to-snapshots --repo s3://archive/prod --repo-identity ops.key
+  tisnap archive restore latest --to-claims -n tidb --image REGISTRY/tisnap:v1 --repo s3://archive/prod \
+    --repo-identity ops.key`,
 		Args: exactly("ARCHIVE"), ValidArgsFunction: a.completeArchives(repo),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if (dir == "") != snapshots.on {
-				return usage(cmd, errors.New("give --to-dir FOLDER for images, or --to-snapshots"))
+			if one := dir != ""; one && (snapshots.on || volumes.on) || !one && snapshots.on == volumes.on {
+				return usage(cmd, errors.New("give --to-dir FOLDER for images, --to-snapshots or --to-claims"))
 			}
-			if err := snapshots.check(); err != nil {
+			if err := errors.Join(snapshots.check(volumes.on), volumes.check()); err != nil {
 				return usage(cmd, err)
 			}
-			return a.archiveRestore(cmd.Context(), repo, args[0], dir, snapshots)
+			return a.archiveRestore(cmd.Context(), repo, args[0], dir, snapshots, &volumes)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "to-dir", "", "folder for the images; it is created if it does not exist")
 	_ = cmd.MarkFlagDirname("to-dir") // fails only for an unknown flag
 	snapshots.add(cmd)
+	volumes.add(cmd)
 	return cmd
 }
 
 func (a *app) archiveRestore(
 	ctx context.Context, repo *repoFlags, ref, dir string, snapshots snapshotFlags,
+	volumes *claimFlags,
 ) error {
 	ctx, found, err := a.holdArchive(ctx, repo, ref, "restore")
 	if err != nil {
 		return err
+	}
+	if volumes.on {
+		return found.done(a.archiveClaims(ctx, repo, found.readArchive, volumes, snapshots.run))
 	}
 	if snapshots.on {
 		return found.done(a.archiveSnapshots(ctx, found.readArchive, snapshots))

@@ -54,14 +54,17 @@ type snapshotFlags struct {
 func (f *snapshotFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.BoolVar(&f.on, "to-snapshots", false, "make EBS snapshots in the account and region of --profile and --region")
-	fl.StringVar(&f.run, "run-id", "", "id of the restore into snapshots: another one makes other snapshots")
+	fl.StringVar(&f.run, "run-id", "", "id of the restore into snapshots or claims: another one makes others")
 	fl.StringVar(&f.kmsKey, "kms-key", "",
 		"ARN of the KMS key of the snapshots (default: the account's for those whose source was encrypted)")
 }
 
-func (f *snapshotFlags) check() error {
-	if !f.on && (f.run != "" || f.kmsKey != "") {
-		return errors.New("--run-id and --kms-key are for --to-snapshots")
+func (f *snapshotFlags) check(toClaims bool) error {
+	switch {
+	case !f.on && f.kmsKey != "":
+		return errors.New("--kms-key is for --to-snapshots")
+	case !f.on && !toClaims && f.run != "":
+		return errors.New("--run-id is for --to-snapshots and --to-claims")
 	}
 	_, err := runID(f.run)
 	return err

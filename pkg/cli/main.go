@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +31,7 @@ type Streams struct {
 
 	asTerminal bool            // for tests: In is a terminal
 	limits     outbound.Limits // for tests: of a notification; zero is the package's own
+	poll       time.Duration   // for tests: between two questions about claims and Jobs; zero is the packages' own
 }
 
 // Main runs the command line and returns the exit code. The first SIGINT or SIGTERM stops the run, which then undoes

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/blockvolume"
 	"github.com/tisnap/tisnap/pkg/kube/cage"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
@@ -68,6 +69,9 @@ func (c *Client) Cages() *cage.Cages { return cage.New(c.core) }
 
 // Jobs returns the Jobs of runs in this Kubernetes cluster.
 func (c *Client) Jobs() *workers.Jobs { return workers.New(c.core) }
+
+// BlockVolumes returns the claims by which runs ask for block volumes in this Kubernetes cluster.
+func (c *Client) BlockVolumes() *blockvolume.Claims { return blockvolume.New(c.core) }
 
 // Probes returns the probes of a run's cage, whose pods run nc of the image.
 func (c *Client) Probes(run cluster.RunID, image string) cage.Prober {

@@ -37,7 +37,7 @@ func changesNothing() map[string]string {
 	return map[string]string{
 		"archive": parent, "archive init": "it proves the storage by an object that it deletes, and writes repo.json as the last thing",
 		"archive list": reads, "archive describe": reads, "archive verify": reads, "archive bench": reads,
-		"archive restore": "each file that it writes gets its name as the last thing, and the same command finishes its snapshots",
+		"archive restore": "each file that it writes gets its name as the last thing, and the same command finishes its snapshots and claims",
 		"archive key":     parent, "archive key list": reads, "archive key add": oneObject, "archive key remove": oneObject, "archive key rotate": oneObject,
 		"archive forget": "each tombstone is one object, and the same command writes the rest",
 		"archive join":   "who resumes or shares the run does again what has no result",

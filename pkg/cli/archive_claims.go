@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tisnap/tisnap/pkg/archive/claims"
+	"github.com/tisnap/tisnap/pkg/archive/volume"
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/blockvolume"
+	"github.com/tisnap/tisnap/pkg/kube/workers"
+	"github.com/tisnap/tisnap/pkg/phase"
+)
+
+// archiveClaimsDoc is the output of `tisnap archive restore --to-claims`.
+type archiveClaimsDoc struct {
+	header
+	Archive   string          `json:"archive"`
+	Run       cluster.RunID   `json:"run"`
+	Namespace string          `json:"namespace"`
+	Items     []restoredClaim `json:"items"`
+}
+
+// restoredClaim is the claim of an archived volume. It is filled without an error.
+type restoredClaim struct {
+	archiveVolume
+	Claim  string             `json:"claim,omitempty"`
+	Volume blockvolume.Volume `json:"volume"`
+	Error  string             `json:"error,omitempty"`
+}
+
+// claimFlags select which claims are made, and the pods that fill them.
+type claimFlags struct {
+	on, remove, yes bool
+	class           string
+	workers         int
+	pod             workers.Spec
+	keySecret       string
+}
+
+func (f *claimFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.BoolVar(&f.on, "to-claims", false,
+		"make block volumes by claims in --namespace, and fill them by Jobs (--image)")
+	fl.StringVar(&f.class, "storage-class", "", "StorageClass of the claims (default: the cluster's)")
+	fl.StringVar(&f.pod.Image, "image", "", "image of tisnap, for the Jobs' pods")
+	fl.StringVar(&f.pod.ServiceAccount, "worker-service-account", "tisnap-worker",
+		"service account of the pods, whose AWS role reads the repository")
+	fl.StringVar(&f.keySecret, "worker-secret", "tisnap-archive-key",
+		"Secret whose file identity unlocks the repository; empty if the pods may use its KMS key")
+	fl.IntVar(&f.workers, "workers", 3, "how many stores are filled at the same time, by a pod each")
+	fl.StringVar(&f.pod.Memory, "worker-memory", "1Gi", "memory of a pod")
+	fl.StringVar(&f.pod.CPU, "worker-cpu", "2", "CPUs that a pod requests")
+	fl.StringToStringVar(&f.pod.NodeSelector, "worker-node-selector", nil,
+		"labels of the nodes for the pods, as KEY=VALUE")
+	fl.StringSliceVar(&f.pod.Tolerations, "worker-toleration", nil, "taint that the pods tolerate, as KEY=VALUE:EFFECT")
+	fl.BoolVar(&f.remove, "remove", false,
+		"with --to-claims: remove the run's Jobs and claims with their volumes, filled ones too")
+	fl.BoolVarP(&f.yes, "yes", "y", false, "with --remove: do not ask")
+}
+
+func (f *claimFlags) check() error {
+	switch {
+	case !f.on && (f.class != "" || f.pod.Image != "" || f.remove):
+		return errors.New("--storage-class, --image and --remove are for --to-claims")
+	case f.on && !f.remove && f.pod.Image == "":
+		return errors.New("--image is missing: the image of tisnap, for the pods that fill the volumes")
+	case f.workers < 1:
+		return fmt.Errorf("--workers %d: want at least 1", f.workers)
+	}
+	return nil
+}
+
+// podOf is what all pods have in common, of which the arguments are those of the repository.
+func (a *app) podOf(f *claimFlags, repo *repoFlags, id string) workers.Spec {
+	pod := f.pod
+	pod.MemoryLimit = pod.Memory
+	pod.Root = true // a block device belongs to root on its node
+	pod.Args = []string{"--repo", repo.url, "--repo-id", id}
+	if region := cmp.Or(repo.region, a.global.region); region != "" {
+		pod.Args = append(pod.Args, "--repo-region", region)
+	}
+	if endpoint := cmp.Or(repo.endpoint, a.global.endpoint); endpoint != "" {
+		pod.Args = append(pod.Args, "--repo-endpoint-url", endpoint)
+	}
+	if f.keySecret != "" {
+		pod.Args = append(pod.Args, "--repo-identity", path.Join(keyFolder, "identity"))
+		pod.Secrets = []workers.Secret{{Name: f.keySecret, Folder: keyFolder}}
+	}
+	return pod
+}
+
+func (a *app) archiveClaims(
+	ctx context.Context, repo *repoFlags, found readArchive, f *claimFlags, run string,
+) error {
+	s, err := a.session()
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	c, err := a.connections(s.log)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	k, err := c.kube()
+	if err != nil {
+		return err
+	}
+	stand := &podStates{sink: s.progress, last: map[uint64]string{}}
+	filler := &claims.Filler{
+		Claims: k.BlockVolumes(), Jobs: k.Jobs(), Stand: stand.show,
+		Options: claims.Options{
+			Run: claimsRun(run, found.id), Archive: found.id, Namespace: k.Namespace(), Workers: f.workers,
+			Pod:   a.podOf(f, repo, found.Repository.ID().String()),
+			Final: codesOf(failure.Usage, failure.NotFound, failure.Denied, failure.Corrupt),
+		},
+	}
+	filler.Jobs.StartWithin = workersStart
+	filler.Claims.Interval, filler.Jobs.Interval = a.streams.poll, a.streams.poll
+	if f.remove {
+		return a.removeClaims(ctx, filler, found, f.yes)
+	}
+	class, err := filler.Claims.Class(ctx, f.class)
+	if err != nil {
+		return err
+	}
+	filler.Options.Class = class.Name
+	items, err := filler.Fill(ctx, found.archive)
+	s.end()
+	doc := &archiveClaimsDoc{
+		header: newHeader("ArchiveClaims"), Archive: found.id, Run: filler.Options.Run,
+		Namespace: filler.Options.Namespace, Items: []restoredClaim{},
+	}
+	for i := range items {
+		doc.Items = append(doc.Items, claimOf(&items[i]))
+	}
+	return errors.Join(a.print(doc), err)
+}
+
+func claimOf(item *claims.Item) restoredClaim {
+	out := restoredClaim{
+		archiveVolume: describeVolume(item.Store, item.Volume), Claim: item.Claim.Name, Volume: item.Bound,
+	}
+	if item.Err != nil {
+		out.Error = failure.Line(item.Err.Error())
+	}
+	return out
+}
+
+// claimsRun is the run that makes an archive's claims: the same one for the same archive, unless the user names
+// another.
+func claimsRun(named, archive string) cluster.RunID {
+	return cluster.RunID(cmp.Or(named, "claims-of-"+archive))
+}
+
+// codesOf are the exit codes of these kinds.
+func codesOf(kinds ...failure.Kind) (codes []int) {
+	for _, kind := range kinds {
+		codes = append(codes, int(exitCodeOf(kind)))
+	}
+	return codes
+}
+
+func (a *app) removeClaims(ctx context.Context, filler *claims.Filler, found readArchive, yes bool) error {
+	o := filler.Options
+	if !yes && !a.asks() {
+		return failure.New(failure.Usage, "remove claims", string(o.Run),
+			"--yes is missing, and there is no one to ask")
+	}
+	if !yes {
+		question := fmt.Sprintf("delete the claims of run %s in %s, and the data on their volumes?", o.Run, o.Namespace)
+		if err := a.confirm(ctx, question); err != nil {
+			return err
+		}
+	}
+	removed, err := filler.Remove(ctx, found.archive)
+	for _, claim := range removed {
+		fmt.Fprintf(a.streams.Err, "removed claim %s and its volume\n", claim)
+	}
+	return err
+}
+
+// podStates shows how the pods stand, each change once.
+type podStates struct {
+	sink phase.Sink
+	mu   sync.Mutex
+	last map[uint64]string
+}
+
+func (p *podStates) show(store uint64, s workers.State) {
+	text := "its pod runs"
+	switch {
+	case s.Done:
+		text = "its volumes are filled"
+	case len(s.Waiting) > 0:
+		text = s.Waiting[0]
+	case s.Ready == 0:
+		text = "its pod does not run yet"
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.last[store] == text {
+		return
+	}
+	p.last[store] = text
+	p.sink.Emit(phase.Event{
+		Type: phase.Note, Time: time.Now(), Phase: phaseRestore, Step: fmt.Sprintf("store %d", store), Message: text,
+	})
+}
+
+func (d *archiveClaimsDoc) names() (names []string) {
+	for _, i := range d.Items {
+		names = append(names, nameIf(i.Error == "", "persistentvolumeclaim", i.Claim)...)
+	}
+	return names
+}
+
+func (d *archiveClaimsDoc) table(w io.Writer, v view) error {
+	t := newTable("STORE", "ROLE", "SIZE", "DATA", "CLAIM", "VOLUME", "DRIVER")
+	t.drop = []string{"DATA", "SIZE", "DRIVER"}
+	for _, i := range d.Items {
+		t.row(i.Store, i.Role, iBytes(i.Size), iBytes(i.Saved*volume.BlockSize), i.Claim, i.Volume.Handle,
+			i.Volume.Driver)
+	}
+	return t.write(w, v)
+}

@@ -1,0 +1,229 @@
+package blockvolume_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/blockvolume"
+	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/kube/typed"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const run = cluster.RunID("20261128t120000-abcdef01")
+
+// lab is an API server without controllers: the test makes and deletes the volumes, as a driver does.
+type lab struct {
+	server *kubetest.Server
+	core   *typed.Client
+	claims *blockvolume.Claims
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{server: kubetest.New(kubetest.Config{Namespace: "tidb"})}
+	require.NoError(t, l.server.Start(t.Context()))
+	t.Cleanup(l.server.Close)
+	path := t.TempDir() + "/kubeconfig"
+	require.NoError(t, l.server.WriteKubeconfig(path))
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	require.NoError(t, err)
+	config.QPS = -1 // client-go's own limit is 5 a second
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	l.core, err = typed.New(config, &http.Client{Transport: transport})
+	require.NoError(t, err)
+	l.claims = blockvolume.New(l.core)
+	l.claims.Interval = time.Millisecond
+	return l
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+const (
+	patience = time.Minute
+	soon     = 200 * time.Millisecond // for what waits until its context ends
+)
+
+func spec() blockvolume.Spec {
+	return blockvolume.Spec{
+		Run: run, Namespace: "tidb", Name: blockvolume.NameOf(run, 4, "storage.data-dir"), Class: "gp3", SizeGiB: 10,
+		Labels: map[string]string{"tisnap.io/store": "4"},
+	}
+}
+
+func (l *lab) make(t *testing.T) blockvolume.Claim {
+	t.Helper()
+	made, err := l.claims.Make(within(t, patience), spec())
+	require.NoError(t, err)
+	return made
+}
+
+// bind makes the claim's volume, of a class that retains it.
+func (l *lab) bind(t *testing.T, c blockvolume.Claim, change func(*corev1.PersistentVolume)) {
+	t.Helper()
+	ctx := within(t, patience)
+	claim, err := l.core.PersistentVolumeClaims(c.Namespace).Get(ctx, c.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	pv := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID)},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes, VolumeMode: claim.Spec.VolumeMode,
+			StorageClassName: *claim.Spec.StorageClassName, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			ClaimRef: &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: "pd.csi.storage.gke.io", VolumeHandle: "disk-1"},
+			},
+		},
+	}
+	change(pv)
+	_, err = l.core.PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
+	require.NoError(t, err)
+	claim.Spec.VolumeName = pv.Name
+	claim, err = l.core.PersistentVolumeClaims(c.Namespace).Update(ctx, claim, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	claim.Status.Phase = corev1.ClaimBound
+	_, err = l.core.PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, claim, metav1.UpdateOptions{})
+	require.NoError(t, err)
+}
+
+func asItIs(*corev1.PersistentVolume) {}
+
+// A run finds its own claim again; it takes no one else's, and none of another size.
+func TestMake_AgainAndByOthers(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	made := l.make(t)
+	require.Equal(t, made, l.make(t))
+	claim, err := l.core.PersistentVolumeClaims("tidb").Get(within(t, patience), made.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, corev1.PersistentVolumeBlock, *claim.Spec.VolumeMode)
+	require.Equal(t, "4", claim.Labels["tisnap.io/store"])
+	other := spec()
+	other.Run = "another"
+	_, err = l.claims.Make(within(t, patience), other)
+	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
+	larger := spec()
+	larger.SizeGiB++
+	_, err = l.claims.Make(within(t, patience), larger)
+	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
+	require.NotEqual(t, made.Name, blockvolume.NameOf("another", 4, "storage.data-dir"))
+}
+
+func TestBound_NamesTheDriversVolume(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*corev1.PersistentVolume)
+		want   failure.Kind
+	}{
+		"block":            {asItIs, failure.Unknown},
+		"a file system":    {func(pv *corev1.PersistentVolume) { pv.Spec.VolumeMode = nil }, failure.Unready},
+		"of another claim": {func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "u" }, failure.Unready},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			made := l.make(t)
+			_, err := l.claims.Bound(within(t, patience), made)
+			require.True(t, failure.Is(err, failure.Limited), "%v", err)
+			l.bind(t, made, c.change)
+			v, err := l.claims.Bound(within(t, patience), made)
+			if c.want != failure.Unknown {
+				require.True(t, failure.Is(err, c.want), "%v", err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, "pd.csi.storage.gke.io disk-1", v.Driver+" "+v.Handle)
+			made.UID = "another"
+			_, err = l.claims.Bound(within(t, patience), made)
+			require.True(t, failure.Is(err, failure.NotFound), "%v", err)
+		})
+	}
+}
+
+// The volume goes with its claim, whatever the class's policy is, and Remove returns once both are gone.
+func TestRemove_WaitsForClaimAndVolume(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	made := l.make(t)
+	l.bind(t, made, asItIs)
+	err := l.claims.Remove(within(t, soon), made)
+	require.ErrorContains(t, err, "its driver has not deleted volume pvc-"+made.UID)
+	pv := l.server.Get("persistentvolumes", "", "pvc-"+made.UID)
+	require.Equal(t, "Delete", pv.Object["spec"].(map[string]any)["persistentVolumeReclaimPolicy"])
+	require.Nil(t, l.server.Get("persistentvolumeclaims", "tidb", made.Name))
+	require.NoError(t, l.server.Remove(pv))
+	require.NoError(t, l.claims.Remove(within(t, patience), made))
+}
+
+// Nothing of others is deleted, nor the policy of their volumes changed: not a claim that took the name, and not one that
+// is marked for another run.
+func TestRemove_ClaimsOfOthers_Stay(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	made := l.make(t)
+	l.bind(t, made, asItIs)
+	stranger := made
+	stranger.UID = "another"
+	require.NoError(t, l.claims.Remove(within(t, patience), stranger))
+	stranger = made
+	stranger.Run = "another"
+	err := l.claims.Remove(within(t, patience), stranger)
+	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
+	require.NotNil(t, l.server.Get("persistentvolumeclaims", "tidb", made.Name))
+	pv := l.server.Get("persistentvolumes", "", "pvc-"+made.UID)
+	require.Equal(t, "Retain", pv.Object["spec"].(map[string]any)["persistentVolumeReclaimPolicy"])
+	require.Error(t, l.claims.Remove(within(t, patience), blockvolume.Claim{Namespace: "tidb", Name: made.Name}))
+}
+
+func TestClass_MakesVolumesOnDemand(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	for _, c := range l.server.List("storageclasses", "") {
+		require.NoError(t, l.server.Remove(c))
+	}
+	_, err := l.claims.Class(within(t, patience), "")
+	require.True(t, failure.Is(err, failure.Usage), "%v", err)
+	require.NoError(t, l.server.AddStorageClassOf("local", "kubernetes.io/no-provisioner"))
+	require.NoError(t, l.server.AddStorageClassOf("disks", "pd.csi.storage.gke.io"))
+	_, err = l.claims.Class(within(t, patience), "local")
+	require.True(t, failure.Is(err, failure.Unready), "%v", err)
+	_, err = l.claims.Class(within(t, patience), "none")
+	require.True(t, failure.Is(err, failure.NotFound), "%v", err)
+	class := l.server.Get("storageclasses", "", "disks")
+	class.SetAnnotations(map[string]string{"storageclass.kubernetes.io/is-default-class": "true"})
+	require.NoError(t, l.server.Put(class))
+	found, err := l.claims.Class(within(t, patience), "")
+	require.NoError(t, err)
+	require.Equal(t, "disks", found.Name)
+}
+
+// What a volume has is noted on its claim, and not on one that took its name.
+func TestMark_IsReadByTheNextMake(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	made := l.make(t)
+	require.Empty(t, made.Filled)
+	require.NoError(t, l.claims.Mark(within(t, patience), made, "an archive"))
+	require.Equal(t, "an archive", l.make(t).Filled)
+	made.UID = "another"
+	err := l.claims.Mark(within(t, patience), made, "another archive")
+	require.True(t, failure.Is(err, failure.NotFound), "%v", err)
+	require.Equal(t, "an archive", l.make(t).Filled)
+}
