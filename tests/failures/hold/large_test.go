@@ -53,6 +53,7 @@ func Test300StoresWithFourVolumes_NothingLargeInKubernetes(t *testing.T) {
 
 // What a process keeps does not grow with the runs that failed in it.
 func TestFailingRuns_LeaveNoGoroutinesAndNoConnections(t *testing.T) {
+	t.Parallel()
 	ctx := within(t, 5*time.Minute)
 	bed, plan, err := bench.StartSmall(ctx, t.TempDir())
 	require.NoError(t, err)
