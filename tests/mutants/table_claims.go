@@ -25,7 +25,7 @@ func claimGuards() []Mutant {
 			"	if !yes && !a.asks() {", "	if false {",
 			"TestArchiveRestore_ToClaims_VolumesAreTheArchives"),
 		in("pkg/archive/claims/claims.go", "a claim that took the place of a filled one counts as filled", own,
-			"	spec.Env[\"CLAIM_UIDS\"] = strings.Join(uids, \",\")\n", "",
+			"	spec.Env[\"CLAIM_UIDS\"] = strings.Join(uids, \",\")", "	spec.Env[\"CLAIM_UIDS\"] = strings.Join(uids[:0], \",\")",
 			"TestArchiveRestore_ToClaims_ClaimWasReplaced_IsFilledAgain").heldBy("pkg/cli"),
 		in("pkg/archive/claims/claims.go", "a volume that may be in use is filled again", own,
 			"		if one.Claim.Filled == \"\" {", "		if true {",
