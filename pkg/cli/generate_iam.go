@@ -23,6 +23,27 @@ func trustFlags(cmd *cobra.Command, t *generate.Trust) {
 		"the EKS cluster's OIDC issuer, for irsa: oidc.eks.REGION.amazonaws.com/id/ID")
 }
 
+// trustRoleFlags adds the flags for who may use the IAM role, pods or another role.
+func trustRoleFlags(cmd *cobra.Command, t *generate.Trust) {
+	ways := optional(string(generate.PodIdentity), string(generate.IRSA), string(generate.ByRole))
+	choose(cmd, cmd.Flags(), &t.Way, "trust", ways,
+		"print the role's trust policy instead, for EKS Pod Identity, IRSA, or who has another role")
+	cmd.Flags().StringVar(&t.Role, "trusted-role", "", "ARN of the role that may assume it, for role")
+	cmd.Flags().StringVar(&t.ExternalID, "external-id", "", "what it has to pass, by --ebs-external-id; for role")
+}
+
+// checkTrust refuses flags that do not go with the way in which the role is got.
+func checkTrust(t generate.Trust, keys int) error {
+	switch {
+	case t.Way != "" && keys > 0:
+		return failure.New(failure.Usage, "", "", "--trust and --kms-key or --archive-key are mutually exclusive: "+
+			"keys are in the role's policy, not in its trust policy")
+	case (t.Role != "" || t.ExternalID != "") && t.Way != generate.ByRole:
+		return failure.New(failure.Usage, "", "", "--trusted-role and --external-id go with --trust role")
+	}
+	return nil
+}
+
 func kmsKeysFlag(flags *pflag.FlagSet, keys *[]string) {
 	flags.StringSliceVar(keys, "kms-key", nil, "ARN of a KMS key of the volumes or snapshots; may be repeated")
 }
@@ -46,6 +67,10 @@ needs in addition to the policy of tisnap's role; --retention for one that Objec
   # the role's trust policy, for pods with the ServiceAccount tidb/tisnap
   tisnap generate iam --trust pod-identity -n tidb > trust.json
 
+  # of a role in another account, which tisnap's own assumes by --ebs-role-arn
+  tisnap generate iam --trust role --trusted-role arn:aws:iam::111122223333:role/tisnap \
+    --external-id prod-backups > trust.json
+
   # of a role for copies, in the account that gets them
   tisnap generate iam --for copy-target --storage s3://dr/prod > copy-target.json
 
@@ -67,9 +92,8 @@ needs in addition to the policy of tisnap's role; --retention for one that Objec
 			return nil, failure.New(failure.Usage, "", "", "--for goes without --trust and keys, "+
 				"and --for copy-source with --target-role")
 		}
-		if t.Way != "" && len(keys)+len(archiveKeys) > 0 {
-			return nil, failure.New(failure.Usage, "", "", "--trust and --kms-key or --archive-key are mutually "+
-				"exclusive: keys are in the role's policy, not in its trust policy")
+		if err := checkTrust(t, len(keys)+len(archiveKeys)); err != nil {
+			return nil, err
 		}
 		if t.Way != "" {
 			t.Account.Namespace, t.Region = a.global.namespace, a.awsRegion()
@@ -96,8 +120,7 @@ needs in addition to the policy of tisnap's role; --retention for one that Objec
 	cmd.Flags().StringVar(&repo, "repo", "", "with --for archive: the archive repository, s3://bucket/prefix")
 	cmd.Flags().BoolVar(&retained, "retention", false, "with --for archive: the repository has a retention")
 	cmd.Flags().StringVar(&targetRole, "target-role", "", "ARN of the role in the target's account, for copy-source")
-	choose(cmd, cmd.Flags(), &t.Way, "trust", optional(string(generate.PodIdentity), string(generate.IRSA)),
-		"print the role's trust policy instead, for EKS Pod Identity or IAM roles for service accounts")
+	trustRoleFlags(cmd, &t)
 	trustFlags(cmd, &t)
 	kmsKeysFlag(cmd.Flags(), &keys)
 	archiveKeysFlag(cmd.Flags(), &archiveKeys)

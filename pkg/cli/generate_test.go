@@ -58,6 +58,9 @@ func TestGenerate_NamespaceOfThePods(t *testing.T) {
 		"generate iam --for=archive --repo=s3://acme-archive/c --retention --archive-key=" + archiveKey: {
 			`"s3:PutObjectRetention"`, `"arn:aws:s3:::acme-archive/c/*"`, archiveKey,
 		},
+		"generate iam --trust=role --trusted-role=arn:aws:iam::444455556666:role/a --external-id=b/c": {
+			`"AWS": "arn:aws:iam::444455556666:role/a"`, `"sts:ExternalId": "b/c"`,
+		},
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
@@ -70,6 +73,8 @@ func TestGenerate_NamespaceOfThePods(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"generate rbac": "NAMESPACE is missing", "generate iam --trust=pod-identity": "--namespace is missing",
+		"generate iam --trust=role": "--trusted-role", "generate iam --external-id=a": "go with --trust role",
+		"generate iam --trust=role --trusted-role=arn:aws:iam::444455556666:role/a --external-id=?":    "--external-id",
 		"generate iam --trust=pod-identity -n ops --kms-key=arn:aws:kms:eu-west-1:444455556666:key/0f": "mutually exclusive",
 		"generate iam --archive-key=alias/prod":                                                        "--archive-key",
 		"generate cronjob db/a --image=b --archive":                                                    "--repo is missing", "generate cronjob db/a --image=b --repo=s3://b1/c": "--repo and --kms go with --archive",

@@ -173,6 +173,10 @@ func TestOutputs_NamesOfTheManifests_AreTheirBytes(t *testing.T) {
 	of := irsa()
 	of.Account = theirs
 	assert.Equal(t, strings.NewReplacer("ACCOUNT", of.AWSAccount, "PROVIDER", provider).Replace(file("iam-trust-irsa.json")), text(of.Policy()))
+	other := generate.Trust{Way: generate.ByRole, Role: "arn:aws:iam::444455556666:role/saver", ExternalID: "live/db"}
+	assert.Equal(t, strings.NewReplacer("TRUSTED_ROLE", other.Role, "EXTERNAL_ID", "live/db").Replace(file("iam-trust-role.json")), text(other.Policy()))
+	other.ExternalID = ""
+	assert.NotContains(t, text(other.Policy()), "Condition")
 	script, err := generate.Bucket(there)
 	require.NoError(t, err)
 	assert.Equal(t, file("bucket.sh"), string(script))

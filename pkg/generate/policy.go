@@ -122,25 +122,31 @@ func (p *Policy) add(flag, file string, keys []string) error {
 	return nil
 }
 
-// Way is how pods get their IAM role.
+// Way is how the IAM role is got.
 type Way string
 
-// The ways.
+// The ways: two of pods, and one of those who have another role.
 const (
 	PodIdentity Way = "pod-identity"
 	IRSA        Way = "irsa"
+	ByRole      Way = "role"
 )
 
-// Trust is who may use the role: the pods of a ServiceAccount.
+// Trust is who may use the role: the pods of a ServiceAccount, or who has another role.
 type Trust struct {
 	Way     Way
 	Account Account
+	// Role is the ARN of the other role, and ExternalID what it has to pass, "" for nothing; for ByRole alone.
+	Role, ExternalID string
 	// AWSAccount and Provider are the id of the AWS account and the EKS cluster's OIDC provider; for IRSA alone.
 	AWSAccount, Provider, Region string
 }
 
 // Policy returns the role's trust policy.
 func (t Trust) Policy() (Policy, error) {
+	if t.Way == ByRole {
+		return t.byRole()
+	}
 	if err := t.Account.check(); err != nil {
 		return Policy{}, err
 	}
@@ -177,4 +183,24 @@ func (t Trust) Policy() (Policy, error) {
 	equals[provider+":sub"] = "system:serviceaccount:" + t.Account.Namespace + ":" + t.Account.Name
 	s.Condition["StringEquals"] = equals
 	return p, nil
+}
+
+// byRole is Policy for another role, such as tisnap's own that assumes the one of --ebs-role-arn.
+func (t Trust) byRole() (Policy, error) {
+	if err := check("--trusted-role", t.Role, roleARN, "a role's ARN"); err != nil {
+		return Policy{}, err
+	}
+	p, err := readPolicy("iam-trust-role.json")
+	if err != nil {
+		return Policy{}, err
+	}
+	s := &p.Statement[0]
+	s.Principal["AWS"] = t.Role
+	if t.ExternalID == "" {
+		s.Condition = nil
+		return p, nil
+	}
+	s.Condition["StringEquals"]["sts:ExternalId"] = t.ExternalID
+	return p, check("--external-id", t.ExternalID, `[A-Za-z0-9_+=,.@:/-]{2,}`,
+		"two letters, digits or _+=,.@:/- at least, as STS takes it")
 }
