@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/testbed"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
 
 // prod is the cluster that backups are taken of.
@@ -25,6 +28,9 @@ var prod = cluster.Name{Namespace: "tidb", Name: "prod"}
 type place struct {
 	bed   *testbed.Testbed
 	flags []string // of all commands
+	// env is what the commands' environment has besides the tests' own. With it each is a process: the environment of
+	// this one belongs to all tests, which could not run at the same time.
+	env []string
 }
 
 // newPlace starts a testbed that ends with the test.
@@ -57,6 +63,14 @@ func (e ending) line(prefix string) string {
 func (p *place) run(t *testing.T, args ...string) ending {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
+	if len(p.env) > 0 {
+		path, err := shipped.Program()
+		require.NoError(t, err)
+		cmd := exec.CommandContext(t.Context(), path, slices.Concat(args, p.flags, against(p.bed))...)
+		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), p.env...), &stdout, &stderr
+		_ = cmd.Run() // its exit code is the error
+		return ending{cli.ExitCode(cmd.ProcessState.ExitCode()), stdout.String(), stderr.String()}
+	}
 	code := tisnap(t.Context(), p.bed, &stdout, &stderr, slices.Concat(args, p.flags)...)
 	return ending{code: code, stdout: stdout.String(), stderr: stderr.String()}
 }

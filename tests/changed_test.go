@@ -14,8 +14,9 @@ import (
 
 // A backup's report shows how much was written to since the backup before, and the trend shows it.
 func TestReport_SecondBackup_ReportsHowMuchChanged(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Parallel()
 	p := newPlace(t, testbed.Config{Nodes: 6, Scale: 20})
+	p.env = []string{"XDG_CACHE_HOME=" + t.TempDir()}
 	c, err := p.bed.CreateCluster(t.Context(), prod, 3)
 	require.NoError(t, err)
 	require.NoError(t, c.SplitAt(t.Context(), []byte("a"), []byte("b"), []byte("c"), []byte("d"), []byte("e")))

@@ -148,8 +148,9 @@ func TestCommands_WithoutCluster(t *testing.T) {
 }
 
 // A dry run that the environment asks for is reported on stderr and in its result: it may be a setting left from a drill.
-// The flag of the command line is above it, as in the nightly CronJob. The environment belongs to the whole process.
+// The flag of the command line is above it, as in the nightly CronJob.
 func TestBackup_DryRunByTheEnvironment_Warns(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, testbed.Config{})
 	_, err := p.bed.CreateCluster(t.Context(), prod, 3)
 	require.NoError(t, err)
@@ -157,7 +158,7 @@ func TestBackup_DryRunByTheEnvironment_Warns(t *testing.T) {
 	asked := p.run(t, "backup", prod.String(), "--storage", whole, "--dry-run")
 	require.Equal(t, cli.ExitDone, asked.code, asked.stderr)
 	require.NotContains(t, asked.stdout+asked.stderr, warning)
-	t.Setenv("TISNAP_DRY_RUN", "true")
+	p.env = []string{"TISNAP_DRY_RUN=true"}
 	e := p.run(t, "backup", prod.String(), "--storage", whole)
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
 	require.Contains(t, e.stderr, warning)

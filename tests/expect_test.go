@@ -28,9 +28,10 @@ type estimated struct {
 // The time that a run announces at its start follows from its own volumes and flags, is journalled, and is what its report
 // compares with; `estimate` and a dry run give the same before. The restore is one trace, down to the calls.
 func TestExpected_IsAnnouncedJournalledAndReported(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	c := newTraces(t)
+	t.Parallel()
 	p := newPlace(t, testbed.Config{Nodes: 6, Scale: 20})
+	c := newTraces(t, p)
+	p.env = append(p.env, "XDG_CACHE_HOME="+t.TempDir())
 	_, err := p.bed.CreateCluster(t.Context(), prod, 3)
 	require.NoError(t, err)
 

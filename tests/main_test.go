@@ -14,6 +14,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed"
 	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
 	"github.com/tisnap/tisnap/pkg/testbed/round"
+	"github.com/tisnap/tisnap/pkg/testbed/shipped"
 )
 
 var (
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	awsenv.MustIsolate()
 	// client-go of the workload logs through this global to stdout.
 	log.ReplaceGlobals(zap.NewNop(), &log.ZapProperties{Level: zap.NewAtomicLevel()})
-	goleak.VerifyTestMain(m,
+	goleak.VerifyTestMain(m, goleak.Cleanup(shipped.Exit),
 		// client-go and its pools keep these after Close, as its own tests tolerate.
 		goleak.IgnoreTopFunction("google.golang.org/grpc.(*ClientConn).WaitForStateChange"),
 		goleak.IgnoreAnyFunction("github.com/tikv/client-go/v2/internal/client.(*batchCommandsClient).recreateStreamingClient"),
@@ -49,6 +50,12 @@ func inProcess(t *testing.T, stderr io.Writer) func(bed *testbed.Testbed) round.
 
 // tisnap runs one command against the testbed.
 func tisnap(ctx context.Context, bed *testbed.Testbed, stdout, stderr io.Writer, args ...string) cli.ExitCode {
-	args = append(args, "--endpoint-url", bed.AWS(), "--region", bed.EC2.Region(), "--kubeconfig", bed.Kubeconfig(), "--progress", "plain")
-	return cli.Run(ctx, args, cli.Streams{Out: stdout, Err: stderr}, cli.Version{Version: "test"})
+	return cli.Run(ctx, append(args, against(bed)...), cli.Streams{Out: stdout, Err: stderr}, cli.Version{Version: "test"})
+}
+
+// against are the flags of the testbed.
+func against(bed *testbed.Testbed) []string {
+	return []string{
+		"--endpoint-url", bed.AWS(), "--region", bed.EC2.Region(), "--kubeconfig", bed.Kubeconfig(), "--progress", "plain",
+	}
 }

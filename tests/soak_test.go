@@ -18,6 +18,7 @@ const roundDeadline = 2 * time.Minute
 // TestSoak makes rounds with random seeds: crash positions, apply lag, splits and leader moves during the
 // hold differ in each. The program has the permissions of manifests/iam-policy.json and no others. A failure prints the seed; run it again with -seed.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	first := *seedFlag
 	if first == 0 {
 		first = time.Now().UnixNano() % 1_000_000

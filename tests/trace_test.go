@@ -27,13 +27,13 @@ type traces struct {
 	spans map[string]*tracepb.Span // by id
 }
 
-// newTraces starts a collector and names it in the environment.
-func newTraces(t *testing.T) *traces {
+// newTraces starts a collector and names it in the environment of a place.
+func newTraces(t *testing.T, p *place) *traces {
 	t.Helper()
 	c := &traces{spans: map[string]*tracepb.Span{}}
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
+	p.env = append(p.env, "OTEL_EXPORTER_OTLP_ENDPOINT="+server.URL)
 	return c
 }
 
@@ -97,8 +97,9 @@ func (c *traces) requireCalls(t *testing.T, root string, patterns []string) {
 
 // With a collector in the environment a run is one trace: the phases, below them the steps, below them the calls.
 func TestTrace_RunIsATreeOfPhasesStepsAndCalls(t *testing.T) {
-	c := newTraces(t)
+	t.Parallel()
 	p := newPlace(t, testbed.Config{Nodes: 6})
+	c := newTraces(t, p)
 	_, err := p.bed.CreateCluster(t.Context(), prod, 3)
 	require.NoError(t, err)
 	e := p.run(t, "backup", prod.String(), "--name", string(firstBackup), "--storage", whole)
@@ -137,10 +138,11 @@ func TestTrace_RunIsATreeOfPhasesStepsAndCalls(t *testing.T) {
 
 // A collector that does not answer changes nothing of how the run ends.
 func TestTrace_CollectorIsGone_RunEndsAllTheSame(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL+"/secret-token")
 	p := newPlace(t, testbed.Config{Nodes: 6})
+	p.env = []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + server.URL + "/secret-token"}
 	e := p.run(t, "backup", "tidb/none", "--storage", whole)
 	require.Equal(t, cli.ExitCode(4), e.code, e.stderr)
 	assert.NotContains(t, e.stderr, "secret-token")

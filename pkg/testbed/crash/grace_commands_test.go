@@ -124,7 +124,19 @@ func ofCopy(ctx context.Context, w *world) ([]string, error) {
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
-	return []string{"copy", s.name, "--to-storage", fmt.Sprintf("s3://%s/copies-%d", testbed.Bucket, s.n), "--to-region", testbed.AwayRegion}, nil
+	return []string{"copy", s.name, "--to-storage", w.copies(), "--to-region", testbed.AwayRegion}, nil
+}
+
+// copies is where ofCopy copies to.
+func (w *world) copies() string { return fmt.Sprintf("s3://%s/copies-%d", testbed.Bucket, w.n) }
+
+// expireCopy lets the locks of the copy of ofCopy expire.
+func expireCopy(ctx context.Context, w *world) (err error) {
+	s := &scene{world: w, run: Copy}
+	if s.store, err = s.openAt(ctx, w.copies()); err != nil {
+		return err
+	}
+	return s.locksEnd(ctx)
 }
 
 // ofDrill drills the baseline.

@@ -25,6 +25,8 @@ type stopped struct {
 	code       int
 	left       []string // what it prints at the end
 	again      bool     // the same command finishes it
+	// expire lets locks expire besides those of the clusters in the world's storage; may be nil
+	expire func(context.Context, *world) error
 }
 
 // graceful are the commands that change something, each at a call that is in the middle of its changes.
@@ -52,6 +54,7 @@ func graceful() map[string]stopped {
 		},
 		"copy": {
 			args: ofCopy, at: "ec2.CopySnapshot.late", stalls: everything, code: exitTerminated, left: []string{"the same command resumes the copy"}, again: true,
+			expire: expireCopy,
 		},
 		"drill": {
 			args: ofDrill, at: "kube.create.networkpolicies", stalls: everything, code: exitTerminated, left: []string{"tisnap drill clean"},
@@ -103,6 +106,9 @@ func TestGrace_TenSecondsAndNothingAnswers_EndsAndListsLeftovers(t *testing.T) {
 			if row.again {
 				w.faults.Watch(nil)
 				require.NoError(t, errors.Join(w.expire(ctx, source), w.expire(ctx, firstTarget)))
+				if row.expire != nil {
+					require.NoError(t, row.expire(ctx, w))
+				}
 				require.NoError(t, w.succeeds(ctx, args...), "%s", &w.out)
 			}
 			require.NoError(t, w.awaitRelease(ctx, source))

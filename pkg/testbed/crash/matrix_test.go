@@ -49,7 +49,7 @@ func TestMatrix_Sample_NothingIsLostLeakedOrHeld(t *testing.T) {
 	defer cancel()
 	path, err := shipped.Program()
 	require.NoError(t, err)
-	outcomes, err := crash.Play(ctx, crash.Config{Tisnap: path, Sample: 1, Seed: 7, Worlds: 3})
+	outcomes, err := crash.Play(ctx, crash.Config{Tisnap: path, Sample: 1, Seed: 7, Worlds: 6})
 	require.NoError(t, err)
 	assert.Len(t, outcomes, len(crash.Runs()))
 	for _, o := range outcomes {
