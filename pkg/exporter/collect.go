@@ -95,6 +95,9 @@ func addRuns(set *metrics.Set, name string, op report.Operation, c *fleet.Cluste
 	for _, outcome := range []string{string(phase.Done), string(phase.Failed), "running", "died"} {
 		set.Add("tisnap_runs", float64(c.Count(op, outcome)), name, string(op), outcome)
 	}
+	for _, outcome := range []string{"running", "died"} {
+		set.AddTime("tisnap_run_unfinished_since_timestamp_seconds", c.Since(op, outcome), name, string(op), outcome)
+	}
 	failed := map[string]int{}
 	for _, r := range c.Runs[op] {
 		if r.ErrorKind != "" {

@@ -82,6 +82,8 @@ func TestMetrics_DescribeTheStorage(t *testing.T) {
 		`tisnap_runs{cluster="tidb/prod",operation="backup",outcome="done"} 40`,
 		`tisnap_runs{cluster="tidb/prod",operation="backup",outcome="running"} 1`,
 		`tisnap_runs{cluster="tidb/orders",operation="backup",outcome="died"} 1`,
+		`tisnap_run_unfinished_since_timestamp_seconds{cluster="tidb/prod",operation="backup",outcome="running"} `,
+		`tisnap_run_unfinished_since_timestamp_seconds{cluster="tidb/orders",operation="backup",outcome="died"} `,
 		`tisnap_run_duration_seconds{cluster="dr/copy",operation="restore"}`,
 		`tisnap_run_phase_duration_seconds{cluster="dr/copy",operation="restore",phase="resolve data"} 491`,
 		`tisnap_run_cut_duration_seconds{cluster="tidb/prod",operation="backup"} 0.8`,
@@ -97,6 +99,7 @@ func TestMetrics_DescribeTheStorage(t *testing.T) {
 		assert.Contains(t, text, line)
 	}
 	assert.NotContains(t, text, `tisnap_backup_last_sealed_timestamp_seconds{cluster="dev/sandbox"}`)
+	assert.NotContains(t, text, `tisnap_run_unfinished_since_timestamp_seconds{cluster="dev/sandbox"`)
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	require.NoError(t, err)
 	assert.Empty(t, problems)

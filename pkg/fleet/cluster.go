@@ -101,6 +101,18 @@ func (c *Cluster) Count(op report.Operation, outcome string) (n int) {
 	return n
 }
 
+// Since is when the oldest of the runs without an end got its lock, of those that are "running" or that "died"; zero if
+// there is none. Of a drill it is about as old as its cage.
+func (c *Cluster) Since(op report.Operation, outcome string) (since time.Time) {
+	for _, lock := range c.locks() {
+		at := lock.Record.AcquiredAt
+		if lock.Operation() == op && lock.outcome() == outcome && (since.IsZero() || at.Before(since)) {
+			since = at
+		}
+	}
+	return since
+}
+
 // Open returns the locks whose owners live, or died in a run without an end: the cluster's own, then those of drills,
 // archives and copies.
 func (c *Cluster) Open() (open []*Lock) {
