@@ -182,6 +182,7 @@ e2e: build ## the demo with a real control plane of Kubernetes; the first run bu
 # hold: something goes wrong at a random call of a backup. ebs: lost answers and kills; EC2 holds what is named and nothing else.
 # kube: the API server fails at random calls. early: raft logs stall; what is ahead is found, what is restored is right.
 # archive: three writers of two clusters and two prunes are killed and suspended at random instants; no archive loses a block.
+# kills: archives are killed at random instants, 10 of each seed; the same command finishes each, and reads little twice.
 # copy: pushes and pulls under faults, deleted sources and kills; the copy is complete or none, no account has a snapshot left.
 SOAK_cluster := soak
 SOAK_resolve := soak-resolve
@@ -190,9 +191,10 @@ SOAK_ebs     := soak-ebs
 SOAK_kube    := soak-kube
 SOAK_early   := soak-early
 SOAK_archive := soak-archive
+SOAK_kills   := soak-kills
 SOAK_copy    := soak-copy
 .PHONY: soak
-soak: build ## N random runs of SUITE=cluster (the default), resolve, hold, ebs, kube (OPERATOR=2), early, archive or copy; repeat one with N=1 SEED=...
+soak: build ## N random runs of SUITE=cluster (the default), resolve, hold, ebs, kube (OPERATOR=2), early, archive, kills or copy; repeat one with N=1 SEED=...
 	bin/testbed $(or $(SOAK_$(or $(SUITE),cluster)),$(error no SUITE=$(SUITE))) --runs=$(N) $(if $(SEED),--seed=$(SEED)) \
 	  $(if $(MARKS),--marks=$(MARKS)) $(if $(UNCHANGED),--min-unchanged=$(UNCHANGED)) $(if $(OPERATOR),--operator=$(OPERATOR))
 

@@ -40,16 +40,7 @@ again that a stored pack has. A failure prints its seed and the program's output
 				if kills == 0 {
 					return nil
 				}
-				begin = time.Now()
-				r, err := crash.Kills(ctx, crash.KillsConfig{Tisnap: s.tisnap, Seed: seed, Kills: kills})
-				if err != nil {
-					fmt.Fprintln(errs, r.Output)
-					return err
-				}
-				sum.Kills, sum.MostAgain = sum.Kills+r.Kills, max(sum.MostAgain, r.MostAgain)
-				fmt.Fprintf(out, "seed %d: %d kills, %d came late; at most %d of %d blocks were read twice (%s)\n",
-					seed, r.Kills, r.Late, r.MostAgain, r.Reads, time.Since(begin).Round(time.Second))
-				return nil
+				return killArchives(ctx, crash.KillsConfig{Tisnap: s.tisnap, Seed: seed, Kills: kills, Prunes: true}, &sum, out, errs)
 			})
 			if err != nil {
 				return err
@@ -61,5 +52,48 @@ again that a stored pack has. A failure prints its seed and the program's output
 	}
 	s.flags(cmd, 10, 12*time.Minute)
 	cmd.Flags().IntVar(&kills, "kills", 6, "kills of each run; 0 leaves them out")
+	return cmd
+}
+
+// killArchives kills archives of one seed, and adds what they met to the sum.
+func killArchives(ctx context.Context, c crash.KillsConfig, sum *crash.KillsResult, out, errs io.Writer) error {
+	begin := time.Now()
+	r, err := crash.Kills(ctx, c)
+	if err != nil {
+		fmt.Fprintln(errs, r.Output)
+		return err
+	}
+	sum.Kills, sum.MostAgain = sum.Kills+r.Kills, max(sum.MostAgain, r.MostAgain)
+	fmt.Fprintf(out, "seed %d: %d kills, %d came late; at most %d of %d blocks were read twice (%s)\n",
+		c.Seed, r.Kills, r.Late, r.MostAgain, r.Reads, time.Since(begin).Round(time.Second))
+	return nil
+}
+
+func soakKillsCommand() *cobra.Command {
+	s := &seeds{}
+	kills := 10
+	cmd := &cobra.Command{
+		Use:   "soak-kills",
+		Short: "Kill archives at random instants: the same command finishes each, and reads little twice",
+		Long: `Archive a backup --kills times, each time into a new repository, by the shipped program in a process that is killed at a
+random instant. The same command has to end with 0, with one archive, which is restored and has each block of the snapshots.
+The stand-in of EBS counts the blocks that both processes read: no more may be read twice than packs under way have, and what
+is read ahead of them. A failure prints its seed and the program's output.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var sum crash.KillsResult
+			err := s.each(cmd, func(ctx context.Context, seed int64, out, errs io.Writer) error {
+				return killArchives(ctx, crash.KillsConfig{Tisnap: s.tisnap, Seed: seed, Kills: kills}, &sum, out, errs)
+			})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s, %d kills: each archive was finished, and each block right; at most %d were read twice\n",
+				s, sum.Kills, sum.MostAgain)
+			return nil
+		},
+	}
+	s.flags(cmd, 10, 12*time.Minute)
+	cmd.Flags().IntVar(&kills, "kills", kills, "of each run")
 	return cmd
 }

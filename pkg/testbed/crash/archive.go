@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"filippo.io/age"
+
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
@@ -18,9 +20,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/testbed"
 )
 
-// passphrase is that of all repositories.
-const passphrase = "correct horse battery staple"
-
 // repo is the scene's repository.
 func (s *scene) repo() string { return fmt.Sprintf("s3://%s/archive-%d", testbed.Bucket, s.n) }
 
@@ -30,19 +29,23 @@ func (s *scene) inRepo(args ...string) []string {
 }
 
 func (s *scene) repoFlags() []string {
-	return []string{"--repo", s.repo(), "--repo-passphrase-file", s.passphraseFile()}
+	return []string{"--repo", s.repo(), "--repo-identity", s.identityFile()}
 }
 
-func (s *scene) passphraseFile() string {
-	return filepath.Join(filepath.Dir(s.bed.Kubeconfig()), "passphrase")
+func (s *scene) identityFile() string {
+	return filepath.Join(filepath.Dir(s.bed.Kubeconfig()), fmt.Sprintf("identity-%d", s.n))
 }
 
 // initRepo creates the repository.
 func (s *scene) initRepo(ctx context.Context) error {
-	if err := os.WriteFile(s.passphraseFile(), []byte(passphrase), 0o600); err != nil {
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
 		return err
 	}
-	return s.succeeds(ctx, s.inRepo("init")...)
+	if err := os.WriteFile(s.identityFile(), []byte(identity.String()+"\n"), 0o600); err != nil {
+		return err
+	}
+	return s.succeeds(ctx, "archive", "init", "--repo", s.repo(), "--recipient", identity.Recipient().String())
 }
 
 // openRepo unlocks the repository. done closes its storage.
@@ -55,9 +58,13 @@ func (s *scene) openRepo(ctx context.Context) (r *repository.Repository, done fu
 	if c, ok := store.(interface{ Close() }); ok {
 		done = c.Close
 	}
-	identity, err := format.Passphrase(passphrase)
+	text, err := os.ReadFile(s.identityFile())
+	var identities []age.Identity
 	if err == nil {
-		r, err = repository.Open(ctx, store, identity)
+		identities, err = age.ParseIdentities(bytes.NewReader(text))
+	}
+	if err == nil {
+		r, err = repository.Open(ctx, store, identities...)
 	}
 	if err != nil {
 		done()
