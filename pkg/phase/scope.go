@@ -53,10 +53,12 @@ func (s *Scope) Expect(total int64, unit string) {
 	s.emit(Progress, "")
 }
 
-// Advance adds to the completed amount.
+// Advance adds to the completed amount, which stays within the total if that is known.
 func (s *Scope) Advance(n int64) {
 	s.mu.Lock()
-	s.done += n
+	if s.done += n; s.total > 0 {
+		s.done = min(s.done, s.total)
+	}
 	s.mu.Unlock()
 	s.emit(Progress, "")
 }

@@ -31,7 +31,7 @@ func (r *run) read(ctx context.Context, s *phase.Scope) error {
 	if err := r.findFree(ctx, s); err != nil {
 		return err
 	}
-	counted, err := r.count(ctx)
+	counted, err := r.count(ctx, false)
 	if err != nil {
 		return err
 	}

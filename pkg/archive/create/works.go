@@ -44,7 +44,9 @@ func (w *work) toArchive(ctx context.Context, b Blocks, skip SkipFree) (task vol
 	}
 	task = volume.Task{
 		Source: src, Whole: src.Whole(), Audit: skip == SkipAudit,
-		Base: volume.Base{Segments: w.base.Segments, Differential: w.compared == WithSnapshot},
+		Base: volume.Base{
+			Segments: w.base.Segments, Proofs: w.base.Proofs, Differential: w.compared == WithSnapshot,
+		},
 	}
 	if w.free != nil {
 		task.Free = w.free.Free

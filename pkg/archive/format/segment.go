@@ -146,13 +146,28 @@ func openSegment(keys *Keyring, name SegmentName, object []byte) (Segment, error
 }
 
 // Checksum is what EBS calls linear: the SHA-256 over the digests of a volume's saved blocks, by ascending index.
-type Checksum struct{ h hash.Hash }
+type Checksum struct {
+	h    hash.Hash
+	next []byte // digests that are hashed together: one at a time would take an allocation each
+}
 
 // NewChecksum returns the one of no block.
-func NewChecksum() *Checksum { return &Checksum{sha256.New()} }
+func NewChecksum() *Checksum { return &Checksum{sha256.New(), make([]byte, 0, 64*len(Digest{}))} }
 
 // Add takes the next block's digest.
-func (c *Checksum) Add(d Digest) { c.h.Write(d[:]) }
+func (c *Checksum) Add(d Digest) {
+	if c.next = append(c.next, d[:]...); len(c.next) == cap(c.next) {
+		c.flush()
+	}
+}
+
+func (c *Checksum) flush() {
+	c.h.Write(c.next)
+	c.next = c.next[:0]
+}
 
 // Sum is that of the blocks so far.
-func (c *Checksum) Sum() Digest { return Digest(c.h.Sum(nil)) }
+func (c *Checksum) Sum() Digest {
+	c.flush()
+	return Digest(c.h.Sum(nil))
+}

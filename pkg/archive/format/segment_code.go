@@ -68,23 +68,24 @@ func decodeSegment(data []byte) (Segment, error) {
 	for i := range ends {
 		ends[i] = int64(packHeaderSize)
 	}
-	number := make([]int, len(saved))
+	number := make([]int32, len(saved))
 	last := int64(0)
-	for i, p := range saved {
+	for i, at := range saved {
 		last += r.signed()
 		if last < 0 || last >= int64(len(table)) {
 			return nil, r.end("pack number %d of %d", last, len(table))
 		}
-		number[i], p.Pack = int(last), table[last]
+		number[i], s[at].Pack = saturate.To[int32](last), table[last]
 	}
 	offsets := make([]int64, len(saved))
 	for i := range saved {
 		offsets[i] = r.signed()
 	}
-	for _, p := range saved {
-		p.Block.Length = saturate.To[uint32](r.unsigned(MaxSealed))
+	for _, at := range saved {
+		s[at].Block.Length = saturate.To[uint32](r.unsigned(MaxSealed))
 	}
-	for i, p := range saved {
+	for i, place := range saved {
+		p := &s[place]
 		p.Block.Raw = codec.MaxBlock - saturate.To[uint32](r.unsigned(codec.MaxBlock))
 		at := ends[number[i]] + offsets[i]
 		if at < 0 || at > MaxPackSize {
@@ -94,16 +95,16 @@ func decodeSegment(data []byte) (Segment, error) {
 		ends[number[i]] = p.Block.end()
 	}
 	for i, c := range r.take(len(saved)) {
-		saved[i].Block.Codec = codec.ID(c)
+		s[saved[i]].Block.Codec = codec.ID(c)
 	}
-	for _, p := range saved {
-		copy(p.Block.Digest[:], r.take(len(Digest{})))
+	for _, at := range saved {
+		copy(s[at].Block.Digest[:], r.take(len(Digest{})))
 	}
 	if n := len(r.data); r.err != nil || n != 0 && n != segmentSalt {
 		return nil, r.end("%d bytes too many", n)
 	}
-	for _, p := range saved {
-		if err := p.Block.check(); err != nil {
+	for _, at := range saved {
+		if err := s[at].Block.check(); err != nil {
 			return nil, err
 		}
 	}
@@ -155,13 +156,14 @@ func (r *columns) signed() int64 {
 	return v
 }
 
-// states returns the segment with its states, and its saved places.
-func (r *columns) states() (Segment, []*Place) {
+// states returns the segment with its states, and where its saved places are: pointers to them would cost the garbage
+// collector more than decoding them.
+func (r *columns) states() (Segment, []int32) {
 	s := make(Segment, r.unsigned(SegmentBlocks))
 	if len(s) == 0 {
 		_ = r.end("it has no blocks")
 	}
-	var saved []*Place
+	saved := make([]int32, 0, len(s))
 	for i := 0; i < len(s) && r.err == nil; {
 		v := r.unsigned(SegmentBlocks<<2 | 3)
 		run, state := saturate.To[int](v>>2), saturate.To[State](v&3)
@@ -171,7 +173,7 @@ func (r *columns) states() (Segment, []*Place) {
 		}
 		for range run {
 			if s[i].State = state; state == Saved {
-				saved = append(saved, &s[i])
+				saved = append(saved, saturate.To[int32](i))
 			}
 			i++
 		}

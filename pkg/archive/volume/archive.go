@@ -40,6 +40,7 @@ func (s *Stats) Add(o Stats) {
 // Base is a volume's map in an earlier archive.
 type Base struct {
 	Segments []format.SegmentName
+	Proofs   []format.Digest // those of the segments, or none
 	// Differential means that the source lists only what may differ from it.
 	Differential bool
 }
@@ -109,6 +110,10 @@ type Task struct {
 // packing's Wait. Its Role and Source are the caller's to fill in, and Stats are not those of Task.Segments.
 func (a *Archiver) Archive(ctx context.Context, task Task) (v format.Volume, stats Stats, err error) {
 	v.Size = task.Source.Size()
+	if n := len(task.Base.Proofs); n > 0 && n != len(task.Base.Segments) {
+		return v, stats, failure.New(failure.Usage, "archive volume", "", "its base has %d proofs of %d segments", n,
+			len(task.Base.Segments))
+	}
 	if want := SegmentCount(v.Size); len(task.Base.Segments) > want || len(task.Segments) > want {
 		return v, stats, failure.New(failure.Usage, "archive volume", "",
 			"its base has %d segments, and %d are written: it has %d", len(task.Base.Segments), len(task.Segments),
@@ -118,16 +123,18 @@ func (a *Archiver) Archive(ctx context.Context, task Task) (v format.Volume, sta
 	for k := range SegmentCount(v.Size) {
 		var places format.Segment
 		var name format.SegmentName
+		var proof format.Digest
 		if k < len(task.Segments) {
 			name = task.Segments[k]
 			places, err = a.repository.Segment(ctx, name)
+			proof = places.Proof()
 		} else {
-			name, places, err = a.segment(ctx, &task, k, &stats)
+			name, proof, places, err = a.segment(ctx, &task, k, &stats)
 		}
 		if err != nil {
 			return v, stats, err
 		}
-		v.Segments, v.Proofs = append(v.Segments, name), append(v.Proofs, places.Proof())
+		v.Segments, v.Proofs = append(v.Segments, name), append(v.Proofs, proof)
 		count(places, &v.Counts, checksum)
 	}
 	v.Checksum = checksum.Sum()
@@ -137,7 +144,7 @@ func (a *Archiver) Archive(ctx context.Context, task Task) (v format.Volume, sta
 // ArchiveSegment is Archive of segment k alone, which must exist. Task.Wrote is called, and the segment is good once
 // the packs that were begun before are stored.
 func (a *Archiver) ArchiveSegment(ctx context.Context, task Task, k int) (format.SegmentName, error) {
-	name, _, err := a.segment(ctx, &task, k, &Stats{})
+	name, _, _, err := a.segment(ctx, &task, k, &Stats{})
 	return name, err
 }
 
@@ -168,26 +175,27 @@ func Assemble(
 // segment archives segment k of a volume.
 func (a *Archiver) segment(
 	ctx context.Context, task *Task, k int, stats *Stats,
-) (name format.SegmentName, places format.Segment, err error) {
+) (name format.SegmentName, proof format.Digest, places format.Segment, err error) {
 	w, err := newSegment(ctx, a.repository, task, k)
 	if err == nil {
 		w.Archiver = a
 		err = w.run(ctx)
 	}
 	if err == nil {
-		name, err = w.put(ctx)
+		name, proof, err = w.put(ctx)
 	}
 	if err != nil {
-		return name, nil, err
+		return name, proof, nil, err
 	}
 	stats.Add(w.stats)
 	if task.Wrote != nil {
 		task.Wrote(name, w.stats)
 	}
-	return name, w.places, nil
+	return name, proof, w.places, nil
 }
 
-// Count returns how many blocks Archive would read, and leave out as free, if it had no Segments and Packed.
+// Count returns how many blocks Archive would read, and leave out as free, if it had no Segments and Packed. It reads
+// all maps of a differential base, to find what that left out.
 func Count(ctx context.Context, r *repository.Repository, task Task) (stats Stats, err error) {
 	if !task.Base.Differential {
 		task.Base = Base{} // whose maps need not be read

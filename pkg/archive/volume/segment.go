@@ -27,6 +27,7 @@ type segmentWork struct {
 	first   int64          // the volume's block with which the segment begins
 	base    format.Segment // nil without one
 	places  format.Segment
+	shared  bool           // places are the base's own: nothing differs so far
 	leftOut map[int64]bool // blocks that a differential base left out as free, and this archive must not
 
 	mu    sync.Mutex // guards stats
@@ -36,45 +37,70 @@ type segmentWork struct {
 // newSegment prepares segment k of a volume: it begins as it is in a differential base, and empty otherwise.
 func newSegment(ctx context.Context, r *repository.Repository, task *Task, k int) (*segmentWork, error) {
 	w := &segmentWork{Task: task, first: int64(k) * format.SegmentBlocks}
-	w.places = make(format.Segment, min(format.SegmentBlocks, format.Blocks(task.Source.Size())-w.first))
+	blocks := min(format.SegmentBlocks, format.Blocks(task.Source.Size())-w.first)
 	base := task.Base
 	if k >= len(base.Segments) {
+		w.places = make(format.Segment, blocks)
 		return w, nil
 	}
 	var err error
 	if w.base, err = r.Segment(ctx, base.Segments[k]); err != nil {
 		return nil, err
 	}
-	if len(w.base) > len(w.places) {
+	if int64(len(w.base)) > blocks {
 		return nil, failure.New(failure.Usage, "archive volume", "", "segment %d of its base has %d blocks, its own %d",
-			k, len(w.base), len(w.places))
+			k, len(w.base), blocks)
 	}
 	if !base.Differential {
+		w.places = make(format.Segment, blocks)
 		return w, nil
 	}
-	copy(w.places, w.base)
+	w.findLeftOut()
+	if w.leftOut != nil && w.Whole == nil {
+		return nil, failure.New(failure.Usage, "archive volume", "",
+			"its base left out %d blocks of segment %d that it needs, and only changes are listed", len(w.leftOut), k)
+	}
+	w.places, w.shared = w.base, true
+	if w.leftOut != nil || int64(len(w.base)) < blocks {
+		w.own(blocks)
+	}
+	for index := range w.leftOut {
+		w.places[index-w.first] = format.Place{} // unless it is read
+	}
+	return w, nil
+}
+
+// findLeftOut finds the blocks that the base left out as free, and this archive must not.
+func (w *segmentWork) findLeftOut() {
 	for i := range w.base {
 		if index := w.first + int64(i); w.base[i].State == format.Free && !w.skips(index) {
 			if w.leftOut == nil {
 				w.leftOut = map[int64]bool{}
 			}
 			w.leftOut[index] = true
-			w.places[i] = format.Place{} // unless it is read
 		}
 	}
-	if w.leftOut != nil && w.Whole == nil {
-		return nil, failure.New(failure.Usage, "archive volume", "",
-			"its base left out %d blocks of segment %d that it needs, and only changes are listed", len(w.leftOut), k)
-	}
-	return w, nil
 }
 
-// put writes the segment, unless it is the base's.
-func (w *segmentWork) put(ctx context.Context) (format.SegmentName, error) {
-	if w.base != nil && slices.Equal(w.places, w.base) {
-		return w.Base.Segments[w.first/format.SegmentBlocks], nil
+// own makes places, of so many blocks, differ from the base's. Most segments of an increment never do.
+func (w *segmentWork) own(blocks int64) {
+	if w.shared {
+		w.places, w.shared = make(format.Segment, blocks), false
+		copy(w.places, w.base)
 	}
-	return w.repository.PutSegment(ctx, w.places)
+}
+
+// put writes the segment, unless it is the base's, and returns its name and proof.
+func (w *segmentWork) put(ctx context.Context) (name format.SegmentName, proof format.Digest, err error) {
+	if w.shared || w.base != nil && slices.Equal(w.places, w.base) {
+		k := w.first / format.SegmentBlocks
+		if w.Base.Proofs != nil {
+			return w.Base.Segments[k], w.Base.Proofs[k], nil
+		}
+		return w.Base.Segments[k], w.base.Proof(), nil
+	}
+	name, err = w.repository.PutSegment(ctx, w.places)
+	return name, w.places.Proof(), err
 }
 
 // skips reports whether a block is not read since it is free.
@@ -115,6 +141,7 @@ func (w *segmentWork) list(ctx context.Context, do func(chunk []Block) error) er
 				w.first+int64(len(w.places)))
 		}
 		next = index + 1
+		w.own(int64(len(w.places)))
 		switch {
 		case b.Absent():
 			w.places[index-w.first] = format.Place{State: format.Absent}

@@ -213,10 +213,24 @@ func TestArchive_Difference_ReadsOnlyWhatIsListed(t *testing.T) {
 	changed[20*volume.BlockSize] ^= 1
 	copy(changed[6*volume.BlockSize:], make([]byte, volume.BlockSize))
 	v2, stats, err := l.archive(t, &difference{image(changed), []int64{5, 6, 20}, 6},
-		volume.Base{Segments: v1.Segments, Differential: true}, nil)
+		volume.Base{Segments: v1.Segments, Proofs: v1.Proofs, Differential: true}, nil)
 	require.NoError(t, err)
 	require.Equal(t, volume.Stats{Read: 2, Unchanged: 1, Packed: 1}, stats)
 	require.True(t, bytes.Equal(changed, l.restored(t, v2)))
+	s, err := l.Segment(t.Context(), v2.Segments[0])
+	require.NoError(t, err)
+	require.Equal(t, []format.Digest{s.Proof()}, v2.Proofs)
+
+	for _, proofs := range [][]format.Digest{v2.Proofs, nil} { // a base of an earlier version has none
+		v3, stats, err := l.archive(t, &difference{image(changed), nil, -1},
+			volume.Base{Segments: v2.Segments, Proofs: proofs, Differential: true}, nil)
+		require.NoError(t, err)
+		require.Zero(t, stats)
+		require.Equal(t, v2, v3, "an unchanged volume shares its map")
+	}
+	_, _, err = l.archive(t, &difference{image(changed), nil, -1},
+		volume.Base{Segments: v2.Segments, Proofs: make([]format.Digest, 2), Differential: true}, nil)
+	require.True(t, failure.Is(err, failure.Usage), "%v", err)
 }
 
 func TestArchive_FreeBlocks_AreNotReadAndAreZeros(t *testing.T) {
