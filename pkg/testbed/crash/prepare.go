@@ -27,7 +27,7 @@ func (s *scene) prepare(ctx context.Context) error {
 			return err
 		}
 		return s.succeeds(ctx, s.inRepo("create", s.name)...)
-	case ArchivePrune, ArchiveForget, ArchiveRotate, ArchiveRepair:
+	case ArchivePrune, ArchiveForget, ArchiveRotate, ArchiveRepair, ArchiveVerify:
 		return s.makeArchives(ctx)
 	case Copy, Adopt:
 		return s.openOwn(ctx)

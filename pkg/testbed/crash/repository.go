@@ -24,7 +24,7 @@ import (
 
 // inRepository reports whether the run is of a command that uses archives alone.
 func (r Run) inRepository() bool {
-	return slices.Contains([]Run{ArchivePrune, ArchiveForget, ArchiveRotate, ArchiveRepair}, r)
+	return slices.Contains([]Run{ArchivePrune, ArchiveForget, ArchiveRotate, ArchiveRepair, ArchiveVerify}, r)
 }
 
 // makeArchives creates a repository with the archives "all", "few" and "other", which share a pack. For a prune "all" is
@@ -130,9 +130,10 @@ func commitArchive(ctx context.Context, r *repository.Repository, id string, num
 	})
 }
 
-// tidy prunes after a repair, which deletes nothing, and leaves what a killed one wrote.
+// tidy prunes after a repair, which deletes nothing, and leaves what a killed one wrote, and after a verification, of which
+// a killed one leaves its lease.
 func (s *scene) tidy(ctx context.Context) error {
-	if s.run != ArchiveRepair {
+	if s.run != ArchiveRepair && s.run != ArchiveVerify {
 		return nil
 	}
 	return s.succeeds(ctx, append(s.pruneArgs(), "--break-leases-after", "2h")...)

@@ -35,12 +35,13 @@ const (
 	Lock Run = "lock"
 	// Adopt makes one backup of two parts.
 	Adopt Run = "adopt"
-	// ArchivePrune, ArchiveForget, ArchiveRotate and ArchiveRepair prune, forget, give new keys and repair damage in a
-	// repository of archives.
+	// ArchivePrune, ArchiveForget, ArchiveRotate, ArchiveRepair and ArchiveVerify prune, forget, give new keys, repair damage
+	// and look for it in a repository of archives.
 	ArchivePrune  Run = "archive-prune"
 	ArchiveForget Run = "archive-forget"
 	ArchiveRotate Run = "archive-rotate"
 	ArchiveRepair Run = "archive-repair"
+	ArchiveVerify Run = "archive-verify"
 	// Restore2 and Resolve2 are of a cluster of TiDB Operator 2.x.
 	Restore2 Run = "restore-2x"
 	Resolve2 Run = "resolve-2x"
@@ -50,7 +51,7 @@ const (
 func Runs() []Run {
 	return []Run{
 		Backup, Restore, Resolve, Prune, Delete, Archive, RestoreArchive, ArchivePrune, ArchiveForget, ArchiveRotate, ArchiveRepair,
-		Copy, Lock, Adopt, Restore2, Resolve2,
+		ArchiveVerify, Copy, Lock, Adopt, Restore2, Resolve2,
 	}
 }
 
@@ -122,6 +123,8 @@ func (s *scene) args() []string {
 		return s.inRepo("key", "rotate")
 	case ArchiveRepair:
 		return s.inRepo("repair")
+	case ArchiveVerify:
+		return s.inRepo("verify")
 	case Copy:
 		return s.copyArgs()
 	case Lock:
@@ -159,7 +162,7 @@ func (s *scene) verifyResult(ctx context.Context) error {
 		return s.verifyDeleted(ctx)
 	case Archive:
 		return s.verifyArchived(ctx)
-	case ArchivePrune, ArchiveForget, ArchiveRotate, ArchiveRepair:
+	case ArchivePrune, ArchiveForget, ArchiveRotate, ArchiveRepair, ArchiveVerify:
 		return s.verifyRepository(ctx)
 	case Copy:
 		return s.verifyCopied(ctx)
