@@ -24,7 +24,9 @@ func (r *Repository) reader(size int) (*reader, error) {
 		out = &reader{decoder: decoder, block: make([]byte, codec.MaxBlock)}
 	}
 	if cap(out.sealed) < size {
-		out.sealed = make([]byte, size)
+		// Not as long as this range: with ranges of many lengths one buffer after the other would be garbage, and a
+		// restore of what compresses would take half as much memory again as one of what does not.
+		out.sealed = make([]byte, max(size, MaxRange))
 	}
 	out.sealed = out.sealed[:size]
 	return out, nil
