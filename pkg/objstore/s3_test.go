@@ -112,9 +112,9 @@ func TestS3_NoBucket_IsNotFoundWithHint(t *testing.T) {
 	}
 }
 
-func TestS3Get_DamagedOnce_IsReadAgain(t *testing.T) {
+func TestS3Get_BodyBreaksAgainAndAgain_IsReadAgain(t *testing.T) {
 	t.Parallel()
-	store, _ := faulty(t, fault.Rule{Point: "s3.GetObject", Code: "CorruptBody"})
+	store, _ := faulty(t, fault.Rule{Point: "s3.GetObject", Code: "CorruptBody", Times: 7})
 	_, err := store.Create(t.Context(), "a", []byte("content"))
 	require.NoError(t, err)
 	body, _, err := store.Get(t.Context(), "a")

@@ -97,6 +97,12 @@ func archivingGuards() []Mutant {
 		resumes = "a run that was killed is resumed with what it did"
 	)
 	return []Mutant{
+		in("pkg/archive/repository/reader.go", "a restore's buffers are as long as each range", asItWas,
+			"make([]byte, max(size, MaxRange))", "make([]byte, size)",
+			"TestReader_ShortRange_HasRoomForAny"),
+		in("pkg/objstore/s3.go", "a restore gives up where connections are reset", asItWas,
+			"const getTries = 8", "const getTries = 3",
+			"TestS3Get_BodyBreaksAgainAndAgain_IsReadAgain"),
 		in("pkg/archive/create/durable.go", "a resumed run takes over a segment whose packs are not all stored", asItWas,
 			"d.waiting[0].begun <= below", "true",
 			"TestRun_PackWasNotStored_ItsBlocksAreReadAgain"),
