@@ -48,6 +48,9 @@ func (r *run) report(outcome runner.Outcome) Result {
 	planned, out := r.making.Plan(), r.result
 	out.Outcome, out.Manifest, out.Volumes = outcome, r.backup.Manifest, r.making.Volumes()
 	out.DataBytes, out.LargestBytes = planned.DataBytes, planned.LargestBytes
+	if r.Archive != nil && out.DataBytes == 0 { // this process found the snapshots deleted
+		out.DataBytes, out.LargestBytes = r.Archive.Bytes()
+	}
 	out.Resolve, out.Regions = r.resolver.Stats(), r.regionsDone()
 	out.Stores = r.arrival.times.Stores(r.pods())
 	return out
