@@ -82,6 +82,9 @@ func TestHelm_MakesTheObjectsOfKustomize(t *testing.T) {
 		"overlays/archive-kms": {
 			"nightly": off, "archive": map[string]any{"enabled": true, "keySecret": ""}, "serviceAccount": kept, "rbac": kept, "networkPolicy": off,
 		},
+		"overlays/archive-workers": {
+			"nightly": off, "archive": map[string]any{"enabled": true, "workers": 4}, "serviceAccount": kept, "rbac": kept, "networkPolicy": off,
+		},
 		"drill":                 {"nightly": off, "drill": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"overlays/drill":        {"nightly": off, "gc": on, "drill": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"overlays/port-forward": {"nightly": off, "portForward": on},
@@ -110,7 +113,7 @@ func TestRuns_LeaveTheServiceAccountAlone(t *testing.T) {
 	t.Parallel()
 	for _, folder := range Folders() {
 		_, has := kustomized(t, folder)["ServiceAccount tidb/tisnap"]
-		require.Equal(t, !slices.Contains([]string{"archive", "backup", "drill", "gc", "restore", "overlays/archive-kms", "overlays/drill"}, folder), has, folder)
+		require.Equal(t, !slices.Contains([]string{"archive", "backup", "drill", "gc", "restore", "overlays/archive-kms", "overlays/archive-workers", "overlays/drill"}, folder), has, folder)
 	}
 }
 
@@ -257,6 +260,7 @@ func TestHelm_ValuesThatCannotWork_AreRefused(t *testing.T) {
 		"a verb too many":     {"portForward": map[string]any{"verbs": []any{"*"}}},
 		"an empty subject":    {"portForward": map[string]any{"subjects": []any{map[string]any{"kind": "User"}}}},
 		"an archive in EBS":   {"archive": map[string]any{"repo": "vol-1"}},
+		"half a worker":       {"archive": map[string]any{"workers": 0.5}},
 		"a rule that is none": {"nightly": map[string]any{"keep": []any{"--yes"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

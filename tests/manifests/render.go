@@ -54,7 +54,7 @@ func (o Objects) add(doc []byte) error {
 
 // Folders are those of manifests/kustomize that kubectl apply -k takes.
 func Folders() []string {
-	return []string{"archive", "base", "backup", "drill", "gc", "nightly", "restore", "overlays/archive-kms", "overlays/drill", "overlays/irsa", "overlays/pod-identity", "overlays/port-forward"}
+	return []string{"archive", "base", "backup", "drill", "gc", "nightly", "restore", "overlays/archive-kms", "overlays/archive-workers", "overlays/drill", "overlays/irsa", "overlays/pod-identity", "overlays/port-forward"}
 }
 
 // Kustomize builds a folder of manifests/kustomize as kubectl apply -k does.
