@@ -18,6 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/archive/verify"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 )
 
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type lab struct {
 	*repository.Repository
-	store *objstoretest.Memory
+	store objstore.Store
 	owner *age.X25519Identity
 }
 

@@ -45,7 +45,9 @@ func (s *scene) initRepo(ctx context.Context) error {
 	if err := os.WriteFile(s.identityFile(), []byte(identity.String()+"\n"), 0o600); err != nil {
 		return err
 	}
-	return s.succeeds(ctx, "archive", "init", "--repo", s.repo(), "--recipient", identity.Recipient().String())
+	return s.succeeds(ctx, append([]string{
+		"archive", "init", "--repo", s.repo(), "--recipient", identity.Recipient().String(),
+	}, s.init...)...)
 }
 
 // openRepo unlocks the repository. done closes its storage.

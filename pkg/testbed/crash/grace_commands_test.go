@@ -36,7 +36,8 @@ func changesNothing() map[string]string {
 	const reads, parent, oneObject = "it reads alone", "it has no work of its own", "it replaces one object, as the last thing"
 	return map[string]string{
 		"archive": parent, "archive init": "it proves the storage by an object that it deletes, and writes repo.json as the last thing",
-		"archive list": reads, "archive describe": reads, "archive verify": reads, "archive bench": reads,
+		"archive list": reads, "archive describe": reads, "archive bench": reads,
+		"archive verify":  "it reads, and records that by one object in the repository, and another in the storage, as the last thing",
 		"archive restore": "each file that it writes gets its name as the last thing, and the same command finishes its snapshots and claims",
 		"archive key":     parent, "archive key list": reads, "archive key add": oneObject, "archive key remove": oneObject, "archive key rotate": oneObject,
 		"archive forget": "each tombstone is one object, and the same command writes the rest",

@@ -39,7 +39,8 @@ type world struct {
 	bed      *testbed.Testbed
 	store    objstore.Store
 	rows     *workload.Copy
-	n        int // of names used
+	n        int      // of names used
+	init     []string // more args of archive init
 	out      bytes.Buffer
 }
 
