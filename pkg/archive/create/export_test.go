@@ -5,9 +5,9 @@ import "time"
 // RenewEvery has the lease renewed so often.
 func (o *Options) RenewEvery(d time.Duration) { o.renewEvery = d }
 
-// WithLooks has a run look often at what others have done.
-func WithLooks(o Options) Options {
-	o.lookEvery = time.Millisecond
+// WithLooks has a run look so often at what others have done.
+func WithLooks(o Options, every time.Duration) Options {
+	o.lookEvery = every
 	return o
 }
 

@@ -116,20 +116,33 @@ func (r *run) share(ctx context.Context, s *phase.Scope) error {
 	}
 	helped, done := context.WithCancel(joined)
 	defer done()
+	failed := make(chan error, 1) // of the helpers
 	if r.Helpers != nil {
 		group.Go(func() error {
-			if err := r.Helpers.Work(helped, r.choice.Archive, s.Note); helped.Err() == nil || joined.Err() != nil {
-				return err
+			if err := r.Helpers.Work(helped, r.choice.Archive, s.Note); err != nil && helped.Err() == nil {
+				failed <- err
 			}
-			return nil // all units are done
+			return nil
 		})
 	}
 	results := map[units.ID]result{}
 	group.Go(func() error {
 		defer done()
 		return wait.Until(joined, wait.Every(cmp.Or(r.opts.lookEvery, lookEvery)), func() (bool, error) {
+			var broken error
+			select {
+			case broken = <-failed: // before the look: what they did until then counts
+			default:
+			}
 			err := r.collect(joined, shared, results, func() { s.Advance(1) })
-			return err != nil || len(results) == len(all), err
+			if err != nil || len(results) < len(all) {
+				err = cmp.Or(err, broken)
+				return err != nil, err
+			}
+			if broken != nil {
+				s.Note("all units are done, although: %v", broken)
+			}
+			return true, nil
 		})
 	})
 	err := group.Wait()

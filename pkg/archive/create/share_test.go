@@ -41,7 +41,7 @@ func newSharedLab(t *testing.T) (*lab, cluster.BackupID) {
 func (l *lab) shared(backup cluster.BackupID, lead bool) create.Options {
 	o := l.options(backup, "share")
 	o.Shared, o.Lead = true, lead
-	return create.WithLooks(o)
+	return create.WithLooks(o, time.Millisecond)
 }
 
 // join joins the archive of the run as soon as there is one.
@@ -257,27 +257,33 @@ type helpers struct {
 
 func (h *helpers) Work(ctx context.Context, archive string, note func(string, ...any)) error {
 	note("helpers of %s", archive)
-	if h.join == nil {
-		return h.err
+	if h.join != nil {
+		if err := h.join(ctx, archive); err != nil {
+			return err
+		}
 	}
-	if err := h.join(ctx, archive); err != nil {
-		return err
+	if h.err != nil {
+		return h.err
 	}
 	<-ctx.Done() // as one that watches processes which end later
 	return ctx.Err()
+}
+
+// helper joins until all units are done.
+func (l *lab) helper(b create.Blocks) func(ctx context.Context, archive string) error {
+	return func(ctx context.Context, archive string) error {
+		o := create.QuickJoin("0", 0, 1, time.Hour)
+		o.Archive = archive
+		_, err := create.Join(ctx, create.JoinDeps{Repository: l.repo, Blocks: b, Region: region}, o)
+		return err
+	}
 }
 
 func TestShared_Helpers_EndWithTheUnits(t *testing.T) {
 	t.Parallel()
 	l, backup := newSharedLab(t)
 	deps := l.deps(l.open(t))
-	b := l.open(t)
-	deps.Helpers = &helpers{join: func(ctx context.Context, archive string) error {
-		o := create.QuickJoin("0", 0, 1, time.Hour)
-		o.Archive = archive
-		_, err := create.Join(ctx, create.JoinDeps{Repository: l.repo, Blocks: b, Region: region}, o)
-		return err
-	}}
+	deps.Helpers = &helpers{join: l.helper(l.open(t))}
 	result, err := create.Run(t.Context(), deps, l.shared(backup, true))
 	require.NoError(t, err)
 	require.True(t, result.Committed)
@@ -294,4 +300,17 @@ func TestShared_HelpersCannotWork_Fails(t *testing.T) {
 	_, err := create.Run(ctx, deps, l.shared(backup, true))
 	require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "no such image")
+}
+
+// TestShared_OneHelperFailed_UnitsAreDone_Commits: the pods of one index used up its retries, and others did its units,
+// between two looks of the run.
+func TestShared_OneHelperFailed_UnitsAreDone_Commits(t *testing.T) {
+	t.Parallel()
+	l, backup := newSharedLab(t)
+	deps := l.deps(l.open(t))
+	deps.Helpers = &helpers{join: l.helper(l.open(t)), err: failure.New(failure.Unready, "wait for job", "tidb/x", "it failed")}
+	result, err := create.Run(t.Context(), deps, create.WithLooks(l.shared(backup, true), 2*time.Second))
+	require.NoError(t, err)
+	require.True(t, result.Committed)
+	l.requireWhole(t, result.Archive)
 }
