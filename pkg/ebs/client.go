@@ -94,7 +94,7 @@ func Open(ctx context.Context, c Config) (*Client, error) {
 		if c.RoleARN != "" {
 			return nil, failure.New(failure.Denied, "assume role", c.RoleARN, "%w", err).
 				WithHint("let the role's trust policy name this identity, and the external id that is sent, and give " +
-					"the identity sts:AssumeRole on the role")
+					"the identity sts:AssumeRole on the role; with EKS Pod Identity both need sts:TagSession, too")
 		}
 		return nil, failure.New(failure.Denied, "find aws credentials", "", "%w", err).
 			WithHint("give the pod or user an IAM role, or set AWS_PROFILE")

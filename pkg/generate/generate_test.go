@@ -177,6 +177,7 @@ func TestOutputs_NamesOfTheManifests_AreTheirBytes(t *testing.T) {
 	assert.Equal(t, strings.NewReplacer("TRUSTED_ROLE", other.Role, "EXTERNAL_ID", "live/db").Replace(file("iam-trust-role.json")), text(other.Policy()))
 	other.ExternalID = ""
 	assert.NotContains(t, text(other.Policy()), "Condition")
+	assert.Equal(t, 2, strings.Count(text(other.Policy()), other.Role))
 	script, err := generate.Bucket(there)
 	require.NoError(t, err)
 	assert.Equal(t, file("bucket.sh"), string(script))
@@ -307,4 +308,27 @@ func TestRepository_IsWhatThePageLists(t *testing.T) {
 		assert.Contains(t, []string{"arn:aws:s3:::archive", "arn:aws:s3:::archive/prod/*"}, statement.Resource)
 	}
 	assert.Equal(t, listed, granted)
+}
+
+// The sessions of EKS Pod Identity have transitive tags: STS refuses to assume a further role unless its trust policy
+// allows the tags, too, and asks for no external id there.
+func TestTrust_ByRole_TakesTheTagsOfPodIdentity(t *testing.T) {
+	t.Parallel()
+	for _, externalID := range []string{"", "live/db"} {
+		p, err := generate.Trust{Way: generate.ByRole, Role: arn, ExternalID: externalID}.Policy()
+		require.NoError(t, err)
+		without := map[string]bool{}
+		for _, s := range p.Statement {
+			assert.Equal(t, map[string]string{"AWS": arn}, s.Principal)
+			for _, action := range s.Action {
+				without[action] = s.Condition == nil
+			}
+		}
+		assert.Equal(t, map[string]bool{"sts:AssumeRole": externalID == "", "sts:TagSession": true}, without)
+	}
+	p, err := generate.CopySource(storage(), arn)
+	require.NoError(t, err)
+	last := p.Statement[len(p.Statement)-1]
+	assert.Equal(t, arn, last.Resource)
+	assert.Equal(t, []string{"sts:AssumeRole", "sts:TagSession"}, last.Action)
 }

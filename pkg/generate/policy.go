@@ -194,8 +194,10 @@ func (t Trust) byRole() (Policy, error) {
 	if err != nil {
 		return Policy{}, err
 	}
-	s := &p.Statement[0]
-	s.Principal["AWS"] = t.Role
+	for i := range p.Statement {
+		p.Statement[i].Principal["AWS"] = t.Role
+	}
+	s := &p.Statement[0] // the other one is of tags, where STS knows no external id
 	if t.ExternalID == "" {
 		s.Condition = nil
 		return p, nil

@@ -1,5 +1,6 @@
 # The role of --ebs-role-arn, in the account of the volumes and snapshots, where that is another than the one of tisnap's
-# own role. Apply it there. The trusted role needs sts:AssumeRole on this one.
+# own role. Apply it there. The trusted role needs sts:AssumeRole and sts:TagSession on this one: the sessions of EKS Pod
+# Identity have tags that pass on.
 locals {
   role         = "tisnap-ebs"
   trusted_role = "TRUSTED_ROLE"
