@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -89,9 +90,12 @@ func TestExecuteKilledInTheCut_CleanJobLeavesAllToGC(t *testing.T) {
 func (p *place) killExecute(t *testing.T, source cluster.Name, signal, kill string) {
 	t.Helper()
 	started := make(chan *operator.Run, 1)
-	var signalled, killed atomic.Bool
+	var signalled, slowed, killed atomic.Bool
 	signalled.Store(signal == "")
 	p.faults.Watch(func(point string) *fault.Rule {
+		if signal == "journal.begin.wait" && signalled.Load() && point == "ec2.DescribeSnapshots" && slowed.CompareAndSwap(false, true) {
+			return &fault.Rule{Position: fault.Slow, Delay: 3 * time.Second} // they complete after the signal
+		}
 		if point != signal && (point != kill || !signalled.Load()) {
 			return nil
 		}
