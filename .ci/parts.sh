@@ -48,7 +48,7 @@ joined() {
   wait "$lane" || status=$?
   lane=
   cat "$laned/out"
-  mapfile -t more <"$laned/took"
+  mapfile -t more < <(grep . "$laned/took") # no line if its first part failed
   took+=("${more[@]}")
   if [ "$status" -ne 0 ]; then
     current=$(<"$laned/current")
