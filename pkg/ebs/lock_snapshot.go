@@ -152,6 +152,7 @@ func (c *Client) UnlockSnapshot(ctx context.Context, id cluster.SnapshotID) erro
 	if id == "" {
 		return failure.New(failure.Usage, op.verb, "", "no snapshot given")
 	}
+	recent := c.recent.has(string(id)) // when it was asked, not when it was answered
 	err := c.call(ctx, op, string(id), func(ctx context.Context) error {
 		_, err := c.ec2.UnlockSnapshot(ctx, &ec2.UnlockSnapshotInput{SnapshotId: aws.String(string(id))})
 		return err
@@ -160,7 +161,7 @@ func (c *Client) UnlockSnapshot(ctx context.Context, id cluster.SnapshotID) erro
 	case err == nil:
 		return nil
 	case failure.Is(err, failure.NotFound): // perhaps EC2 does not show it yet
-		if c.recent.has(string(id)) {
+		if recent {
 			return err
 		}
 		return nil

@@ -2,6 +2,11 @@ package ebs_test
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
+	"github.com/tisnap/tisnap/pkg/standin/timescale"
 )
 
 func TestCut_AnswerLost_FoundByTagAndNotRepeated(t *testing.T) {
@@ -254,4 +260,43 @@ func TestDeleteVolume_Twice_SecondDoesNotWait(t *testing.T) {
 	require.NoError(t, a.DeleteVolume(t.Context(), v.ID))
 	require.NoError(t, a.DeleteVolume(t.Context(), v.ID))
 	require.Equal(t, 2, a.faults.Calls("ec2.DeleteVolume"))
+}
+
+// late is a stand-in whose next answer reaches the process minutes later, as if that had been suspended meanwhile.
+func late(t *testing.T, a *account, clock timescale.Clock) (*ebs.Client, *atomic.Bool) {
+	t.Helper()
+	to, err := url.Parse(a.server.URL())
+	require.NoError(t, err)
+	var next atomic.Bool
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.ModifyResponse = func(*http.Response) error {
+		if next.CompareAndSwap(true, false) {
+			clock.Advance(2 * ebs.VisibleWithin)
+		}
+		return nil
+	}
+	server := httptest.NewServer(proxy)
+	t.Cleanup(server.Close)
+	client, err := ebs.Open(t.Context(), ebs.Config{Region: "us-west-2", Endpoint: server.URL, Clock: clock})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	return client, &next
+}
+
+// "Not found" of what was just made is not "gone", however late that answer arrives.
+func TestDeleteSnapshot_AnswerIsLate_NothingIsLeft(t *testing.T) {
+	t.Parallel()
+	clock := timescale.New(speed)
+	a := newAccount(t, func(c *ebstest.Config) {
+		c.Clock = clock
+		c.Rules.Invisible = ebstest.Span{Least: 50 * time.Second, Most: 50 * time.Second}
+	})
+	i, volumes := a.instance(t, 1)
+	client, next := late(t, a, clock)
+	snaps, err := client.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes, Tags: ebs.Tags{ebs.TagRun: "run-1"}})
+	require.NoError(t, err)
+	next.Store(true)
+	require.NoError(t, client.DeleteSnapshot(t.Context(), snaps[0].ID))
+	require.False(t, next.Load())
+	require.Empty(t, a.server.Snapshots())
 }

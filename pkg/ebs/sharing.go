@@ -22,8 +22,9 @@ func (c *Client) ShareSnapshot(ctx context.Context, id cluster.SnapshotID, accou
 
 // UnshareSnapshot ends that; see Sharing.
 func (c *Client) UnshareSnapshot(ctx context.Context, id cluster.SnapshotID, accounts []string) error {
+	recent := c.recent.has(string(id)) // when it was asked, not when it was answered
 	err := c.changeSharing(ctx, "unshare snapshot", types.OperationTypeRemove, id, accounts)
-	if failure.Is(err, failure.NotFound) && !c.recent.has(string(id)) {
+	if failure.Is(err, failure.NotFound) && !recent {
 		return nil
 	}
 	return err

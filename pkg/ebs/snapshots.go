@@ -149,13 +149,14 @@ func (c *Client) DeleteSnapshot(ctx context.Context, id cluster.SnapshotID) erro
 func (c *Client) remove(ctx context.Context, op operation, id string, send func(context.Context) error) error {
 	end := c.clock.Now().Add(VisibleWithin)
 	for try := 2; ; try++ {
+		recent := c.recent.has(id) // when it was asked, not when it was answered
 		err := c.call(ctx, op, id, send)
 		switch {
 		case err == nil:
 			c.recent.forget(id)
 			return nil
 		case failure.Is(err, failure.NotFound):
-			if !c.recent.has(id) {
+			if !recent {
 				return nil
 			}
 		case failure.Is(err, failure.Unready) && c.clock.Now().Before(end):
