@@ -139,6 +139,25 @@ func TestGetRange_ServerIgnoresRange_Fails(t *testing.T) {
 	}
 }
 
+// A proxy that sends a range in chunks leaves out how long it is.
+func TestGetRange_AnswerWithoutLength_FillsTheBuffer(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "id")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Range", "bytes 3-6/10")
+		w.WriteHeader(http.StatusPartialContent)
+		_ = http.NewResponseController(w).Flush()
+		_, _ = io.WriteString(w, "3456")
+	}))
+	defer server.Close()
+	store, err := objstore.Open(t.Context(), "s3://bucket/prefix", objstore.Config{Region: "us-west-2", Endpoint: server.URL})
+	require.NoError(t, err)
+	defer store.(interface{ Close() }).Close()
+	into := []byte("old!")
+	require.NoError(t, store.GetRange(t.Context(), "a", 3, into))
+	require.Equal(t, "3456", string(into))
+}
+
 // A connection that breaks in the middle of a body is no end of it: half a journal could be read as a whole one.
 func TestS3Get_BodyCutOnce_IsReadAgain(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")
