@@ -94,7 +94,7 @@ func (w *segmentWork) own(blocks int64) {
 func (w *segmentWork) put(ctx context.Context) (name format.SegmentName, proof format.Digest, err error) {
 	if w.shared || w.base != nil && slices.Equal(w.places, w.base) {
 		k := w.first / format.SegmentBlocks
-		if w.Base.Proofs != nil {
+		if len(w.Base.Proofs) > 0 { // other writers may write an empty list
 			return w.Base.Segments[k], w.Base.Proofs[k], nil
 		}
 		return w.Base.Segments[k], w.base.Proof(), nil

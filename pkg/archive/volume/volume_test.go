@@ -221,7 +221,7 @@ func TestArchive_Difference_ReadsOnlyWhatIsListed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []format.Digest{s.Proof()}, v2.Proofs)
 
-	for _, proofs := range [][]format.Digest{v2.Proofs, nil} { // a base of an earlier version has none
+	for _, proofs := range [][]format.Digest{v2.Proofs, nil, {}} { // a base of an earlier version has none
 		v3, stats, err := l.archive(t, &difference{image(changed), nil, -1},
 			volume.Base{Segments: v2.Segments, Proofs: proofs, Differential: true}, nil)
 		require.NoError(t, err)
