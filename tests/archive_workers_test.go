@@ -108,10 +108,11 @@ func (p *podsPlace) left() (names []string) {
 func TestArchiveCreate_OnKubernetes_PodsDoIt(t *testing.T) {
 	t.Parallel()
 	p := newPodsPlace(t)
-	plan := p.refused(t, append(slices.Clone(p.create), "--dry-run")...)
+	plan := p.refused(t, append(slices.Clone(p.create), "--dry-run", "--worker-node-selector", "pool=spot")...)
 	require.Equal(t, cli.ExitDone, plan.code, plan.stderr)
 	require.Contains(t, plan.stdout, "kind: Job")
 	require.Contains(t, plan.stdout, "backoffLimitPerIndex")
+	require.Regexp(t, `nodeSelector:\n +pool: spot\n`, plan.stdout)
 	defer p.pods(t)()
 	e := p.run(t, append(slices.Clone(p.create), "-o", "json")...)
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)

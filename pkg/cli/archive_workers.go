@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,6 +25,7 @@ type archiveWorkersFlags struct {
 	pods                   int
 	image, secret, account string
 	tolerations            []string
+	nodes                  map[string]string
 }
 
 const (
@@ -54,6 +56,8 @@ func (f *archiveWorkersFlags) add(cmd *cobra.Command) {
 		"with --"+workersFlag+": the pods' service account, whose AWS role reads blocks and writes the repository")
 	fl.StringSliceVar(&f.tolerations, "worker-toleration", nil,
 		"with --"+workersFlag+": taint of nodes that the pods may run on, as KEY=VALUE:EFFECT")
+	fl.StringToStringVar(&f.nodes, "worker-node-selector", nil,
+		"with --"+workersFlag+": labels of the nodes for the pods, as KEY=VALUE")
 }
 
 func (f *archiveWorkersFlags) validate(repo *repoFlags) error {
@@ -94,7 +98,8 @@ func (a *app) archiveWorkers(
 	w.jobs.StartWithin = workersStart
 	w.spec = workers.Spec{
 		Run: of.run, Namespace: client.Namespace(), Name: workers.NameOf("tisnap-archive", of.run),
-		Image: f.workers.image, ServiceAccount: f.workers.account, Tolerations: f.workers.tolerations,
+		Image: f.workers.image, ServiceAccount: f.workers.account,
+		Tolerations: f.workers.tolerations, NodeSelector: f.workers.nodes,
 		Env:  map[string]string{"TISNAP_PROGRESS": "json", "TISNAP_GRACE_PERIOD": workersGrace.String()},
 		Pods: f.workers.pods, Indexed: true, Retries: workersRetries, Final: finalCodes(),
 		CPU: "500m", Memory: "512Mi", MemoryLimit: "2Gi", Grace: workersGrace, Keep: workersKept,
@@ -106,29 +111,31 @@ func (a *app) archiveWorkers(
 	if err != nil {
 		return nil, err
 	}
-	w.join = func(archive string) []string {
-		args := []string{
-			"archive", "join", archive, "--workers=" + strconv.Itoa(f.workers.pods), "--repo=" + repo.url,
-			"--repo-id=" + of.repository, "--region=" + of.region,
-		}
-		if f.workers.secret != "" {
-			args = append(args, "--repo-identity="+path.Join(keyFolder, "identity"))
-		}
-		if limits.Reads > 0 {
-			each := max(limits.Reads/float64(f.workers.pods), 1) * volume.BlockSize
-			args = append(args, fmt.Sprintf("--limit-rate=%.0f", each))
-		}
-		for _, one := range [][2]string{
-			{"--endpoint-url", a.global.endpoint},
-			{"--repo-region", repo.region}, {"--repo-endpoint-url", repo.endpoint},
-		} {
-			if one[1] != "" {
-				args = append(args, one[0]+"="+one[1])
-			}
-		}
-		return args
-	}
+	args := f.workers.joinArgs(&a.global, repo, of, limits.Reads)
+	w.join = func(archive string) []string { return append([]string{"archive", "join", archive}, args...) }
 	return w, nil
+}
+
+// joinArgs are the flags of the pods' command. Reads are of all pods together, as the quota is the account's; 0 is its
+// default.
+func (f *archiveWorkersFlags) joinArgs(g *globalFlags, repo *repoFlags, of archiveRun, reads float64) []string {
+	each := max(cmp.Or(reads, defaultReads)/float64(f.pods), 1) * volume.BlockSize
+	args := []string{
+		"--workers=" + strconv.Itoa(f.pods), "--repo=" + repo.url, "--repo-id=" + of.repository,
+		"--region=" + of.region, fmt.Sprintf("--limit-rate=%.0f", each),
+	}
+	if f.secret != "" {
+		args = append(args, "--repo-identity="+path.Join(keyFolder, "identity"))
+	}
+	for _, one := range [][2]string{
+		{"--endpoint-url", g.endpoint}, {"--ebs-role-arn", g.ebsRole}, {"--ebs-external-id", g.ebsExternalID},
+		{"--repo-region", repo.region}, {"--repo-endpoint-url", repo.endpoint},
+	} {
+		if one[1] != "" {
+			args = append(args, one[0]+"="+one[1])
+		}
+	}
+	return args
 }
 
 // archiveRun is what the pods have to know of a run.

@@ -47,5 +47,12 @@ func workerGuards() []Mutant {
 		in("pkg/cli/archive_workers.go", "the Job of an archive that is committed stays", knownAndKept,
 			"		if err == nil && job != nil {", "		if false {",
 			"TestArchiveCreate_OnKubernetes_PodsDoIt").heldBy("tests"),
+		in("pkg/cli/archive_workers.go", "each pod of a Job takes the account's whole quota", "--limit-rate is of all pods together",
+			"cmp.Or(reads, defaultReads)/float64(f.pods)", "cmp.Or(reads, defaultReads*float64(f.pods))/float64(f.pods)",
+			"TestJoinArgs_Rate_IsOfAllPodsTogether"),
+		in("pkg/cli/archive_workers.go", "pods read snapshots by their own role, where those are another account's",
+			"who joins has the flags of the run",
+			`{"--ebs-role-arn", g.ebsRole}, `, "",
+			"TestJoinArgs_EachFlag_IsPassedOrNotOfPods"),
 	}
 }
