@@ -112,3 +112,28 @@ func same(t *testing.T, want, got any) {
 	require.NoError(t, err)
 	assert.JSONEq(t, string(a), string(b))
 }
+
+// The pods of the Job that archives are made by the program: by its settings and their ServiceAccount they get to the
+// same nodes, and the same image.
+func TestHelm_ValuesOfPods_ReachWorkers(t *testing.T) {
+	t.Parallel()
+	set := map[string]any{
+		"archive":          map[string]any{"enabled": true, "workers": 2},
+		"imagePullSecrets": []any{map[string]any{"name": "registry"}},
+		"nodeSelector":     map[string]any{"pool": "backup", "example.com/disk": ""},
+		"tolerations": []any{
+			map[string]any{"key": "dedicated", "operator": "Equal", "value": "backup", "effect": "NoSchedule"},
+			map[string]any{"key": "spot", "operator": "Exists"}, map[string]any{"key": "empty", "effect": "NoExecute"},
+			map[string]any{"operator": "Exists"},
+		},
+	}
+	made, err := Helm(set)
+	require.NoError(t, err)
+	account, ok := typed(t, made["ServiceAccount tidb/tisnap-worker"]).(*corev1.ServiceAccount)
+	require.True(t, ok)
+	assert.Equal(t, []corev1.LocalObjectReference{{Name: "registry"}}, account.ImagePullSecrets)
+	settings, ok := typed(t, made["ConfigMap tidb/tisnap-archive"]).(*corev1.ConfigMap)
+	require.True(t, ok)
+	assert.Equal(t, "example.com/disk=,pool=backup", settings.Data["TISNAP_WORKER_NODE_SELECTOR"])
+	assert.Equal(t, "dedicated=backup:NoSchedule,spot:,empty=:NoExecute,:", settings.Data["TISNAP_WORKER_TOLERATION"])
+}

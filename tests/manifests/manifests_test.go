@@ -66,6 +66,26 @@ func TestKustomize_EachFolder_HasOnlyFieldsOfKubernetes(t *testing.T) {
 	}
 }
 
+// images changes what the CronJob runs: the pods of the Job that it makes run the same.
+func TestKustomize_ImageOfWorkers_IsThatOfTheCronJob(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	require.NoError(t, os.CopyFS(folder, os.DirFS(filepath.Join(root, "kustomize"))))
+	file := filepath.Join(folder, "overlays/archive-workers/kustomization.yaml")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	text = append(text, "images:\n  - {name: REGISTRY/tisnap, newName: ours/tisnap, newTag: v7}\n"...)
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+	built, err := built(filepath.Dir(file))
+	require.NoError(t, err)
+	job, ok := typed(t, built["CronJob tidb/tisnap-archive"]).(*batchv1.CronJob)
+	require.True(t, ok)
+	settings, ok := typed(t, built["ConfigMap tidb/tisnap-archive"]).(*corev1.ConfigMap)
+	require.True(t, ok)
+	assert.Equal(t, "ours/tisnap:v7", podOf(job).Spec.InitContainers[0].Image)
+	assert.Equal(t, "ours/tisnap:v7", settings.Data["TISNAP_IMAGE"])
+}
+
 // The chart and the folders make the same objects, so that a fix of one is not forgotten in the other.
 func TestHelm_MakesTheObjectsOfKustomize(t *testing.T) {
 	t.Parallel()

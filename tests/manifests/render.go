@@ -59,7 +59,11 @@ func Folders() []string {
 
 // Kustomize builds a folder of manifests/kustomize as kubectl apply -k does.
 func Kustomize(folder string) (Objects, error) {
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(root, "kustomize", folder))
+	return built(filepath.Join(root, "kustomize", folder))
+}
+
+func built(path string) (Objects, error) {
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), path)
 	if err != nil {
 		return nil, err
 	}

@@ -80,7 +80,7 @@ func TestMake_UnusableSpec_Usage(t *testing.T) {
 func TestObject_FailuresAndSecurity(t *testing.T) {
 	t.Parallel()
 	s := spec()
-	s.Devices, s.Tolerations = []workers.Device{{Claim: "data-0", Path: "/dev/tisnap"}}, []string{"dedicated=tikv:NoSchedule", "spot"}
+	s.Devices, s.Tolerations = []workers.Device{{Claim: "data-0", Path: "/dev/tisnap"}}, []string{"dedicated=tikv:NoSchedule", "spot", ":"}
 	job, err := workers.Object(s)
 	require.NoError(t, err)
 	assert.Equal(t, int32(2), *job.Spec.BackoffLimitPerIndex)
@@ -101,6 +101,7 @@ func TestObject_FailuresAndSecurity(t *testing.T) {
 	assert.Equal(t, []corev1.Toleration{
 		{Key: "dedicated", Operator: corev1.TolerationOpEqual, Value: "tikv", Effect: corev1.TaintEffectNoSchedule},
 		{Key: "spot", Operator: corev1.TolerationOpExists},
+		{Operator: corev1.TolerationOpExists}, // of any taint
 	}, pod.Tolerations)
 	s.Indexed, s.Pods, s.Root, s.Within = false, 1, true, time.Hour
 	job, err = workers.Object(s)

@@ -20,6 +20,28 @@ securityContext:
 {{- end }}
 {{- end }}
 
+{{/* Labels as KEY=VALUE,… of --worker-node-selector. */}}
+{{- define "tisnap.labels" -}}
+{{- $out := list }}
+{{- range $key, $value := . }}
+{{- $out = append $out (printf "%s=%s" $key $value) }}
+{{- end }}
+{{- join "," $out }}
+{{- end }}
+
+{{/* Tolerations as KEY=VALUE:EFFECT,… of --worker-toleration; KEY:EFFECT is of any value, and nothing of any. */}}
+{{- define "tisnap.taints" -}}
+{{- $out := list }}
+{{- range . }}
+{{- $value := printf "=%v" (default "" .value) }}
+{{- if eq (default "Equal" .operator) "Exists" }}
+{{- $value = "" }}
+{{- end }}
+{{- $out = append $out (printf "%s%s:%s" (default "" .key) $value (default "" .effect)) }}
+{{- end }}
+{{- join "," $out }}
+{{- end }}
+
 {{/* The annotations of a Job, CronJob or Deployment. */}}
 {{- define "tisnap.objectAnnotations" -}}
 {{- with .Values.annotations }}
