@@ -68,9 +68,9 @@ func (f *claimFlags) add(cmd *cobra.Command) {
 	fl.BoolVarP(&f.yes, "yes", "y", false, "with --remove: do not ask")
 }
 
-func (f *claimFlags) check() error {
+func (f *claimFlags) check(cmd *cobra.Command) error {
 	switch {
-	case !f.on && (f.class != "" || f.pod.Image != "" || f.remove):
+	case !f.on && (typed(cmd, "storage-class") || typed(cmd, "image") || typed(cmd, "remove")):
 		return errors.New("--storage-class, --image and --remove are for --to-claims")
 	case f.on && !f.remove && f.pod.Image == "":
 		return errors.New("--image is missing: the image of tisnap, for the pods that fill the volumes")
@@ -122,7 +122,7 @@ func (a *app) archiveClaims(
 		Options: claims.Options{
 			Run: claimsRun(run, found.id), Archive: found.id, Namespace: k.Namespace(), Workers: f.workers,
 			Pod:   a.podOf(f, repo, found.Repository.ID().String()),
-			Final: codesOf(failure.Usage, failure.NotFound, failure.Denied, failure.Corrupt),
+			Final: codesOf(failure.Usage, failure.NotFound, failure.Conflict, failure.Denied, failure.Corrupt),
 		},
 	}
 	filler.Jobs.StartWithin = workersStart

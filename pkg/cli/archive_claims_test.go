@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/tisnap/tisnap/pkg/archive/volume"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 	kubetyped "github.com/tisnap/tisnap/pkg/kube/typed"
 )
@@ -30,6 +31,7 @@ type disks struct {
 	config string
 	folder string // has a file for each claim
 	fails  int    // so many pods fail
+	dirty  bool   // new volumes are not zeros
 	after  func() // the next pod, before its Job is known to be done
 	ran    [][]string
 }
@@ -155,6 +157,9 @@ func (d *disks) bind(ctx context.Context, t *testing.T, name string) (file strin
 	}
 	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if f, err := os.Create(file); err == nil {
+		if d.dirty {
+			_, _ = f.WriteAt([]byte("an old file system"), 10*volume.BlockSize) // where the archive has zeros
+		}
 		_ = f.Truncate(size.Value())
 		_ = f.Close()
 	}
@@ -217,11 +222,13 @@ func TestArchiveRestore_ToClaims_VolumesAreTheArchives(t *testing.T) {
 	require.Equal(t, ExitCode(2), code, stderr)
 	require.FileExists(t, file)
 	code, _, stderr = d.restore(t, "--remove", "--yes", "--run-id", "another")
-	require.Equal(t, ExitDone, code, stderr)
+	require.Equal(t, ExitCode(4), code, stderr)
 	require.FileExists(t, file)
 	code, _, stderr = d.restore(t, "--remove", "--yes")
 	require.Equal(t, ExitDone, code, stderr)
 	require.NoFileExists(t, file)
+	code, _, stderr = d.restore(t, "--remove", "--yes")
+	require.Equal(t, ExitCode(4), code, stderr)
 	require.Empty(t, d.server.List("persistentvolumeclaims", "tidb"))
 }
 
@@ -250,7 +257,6 @@ func TestArchiveRestore_ToClaims_ClaimWasReplaced_IsFilledAgain(t *testing.T) {
 	code, _, stderr := d.restore(t)
 	require.Equal(t, ExitCode(4), code, stderr)
 	require.Contains(t, stderr, "someone deleted it")
-	require.Len(t, d.server.List("jobs", "tidb"), 1, "the Job that is done")
 	code, doc, stderr := d.restore(t)
 	require.Equal(t, ExitDone, code, stderr)
 	is, err := os.ReadFile(doc.Items[0].Volume.Handle)
@@ -280,4 +286,30 @@ func TestArchiveRestore_ToClaims_DamagedBlock_IsNotFilled(t *testing.T) {
 		code, _, stderr := l.run(t, append([]string{"restore", "one"}, strings.Fields(args)...)...)
 		require.Equal(t, want, code, "%s: %s", args, stderr)
 	}
+}
+
+// Variables that are for all commands do not keep the others from restoring.
+func TestArchiveRestore_ClaimsInTheEnvironment_ImagesAreWritten(t *testing.T) {
+	l := newArchiveLab(t)
+	l.put(t, "one", 10)
+	t.Setenv("TISNAP_IMAGE", "tisnap:v1")
+	t.Setenv("TISNAP_STORAGE_CLASS", "files")
+	t.Setenv("TISNAP_KMS_KEY", "arn")
+	code, _, stderr := l.run(t, "restore", "one", "--to-dir", t.TempDir())
+	require.Equal(t, ExitDone, code, stderr)
+}
+
+// A device that is not empty ends the Job at once.
+func TestArchiveRestore_ToClaims_DeviceIsNotEmpty_IsNotFilled(t *testing.T) {
+	t.Parallel()
+	l := newArchiveLab(t)
+	l.put(t, "one", 10)
+	d := newDisks(t, l)
+	d.dirty = true
+	code, doc, stderr := d.restore(t)
+	require.Equal(t, ExitCode(5), code, stderr)
+	require.Contains(t, doc.Items[0].Error, "exit code 6")
+	require.Contains(t, doc.Items[0].Error, "the device was not empty")
+	job := d.server.List("jobs", "tidb")[0]
+	require.Contains(t, fmt.Sprint(job.Object["spec"].(map[string]any)["podFailurePolicy"]), "values:[2 4 6 7 10]")
 }

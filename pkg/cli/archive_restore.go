@@ -79,7 +79,7 @@ the blocks, the other volumes are written, and the exit code is 10.`,
 			if one := dir != ""; one && (snapshots.on || volumes.on) || !one && snapshots.on == volumes.on {
 				return usage(cmd, errors.New("give --to-dir FOLDER for images, --to-snapshots or --to-claims"))
 			}
-			if err := errors.Join(snapshots.check(volumes.on), volumes.check()); err != nil {
+			if err := errors.Join(snapshots.check(cmd, volumes.on), volumes.check(cmd)); err != nil {
 				return usage(cmd, err)
 			}
 			return a.archiveRestore(cmd.Context(), repo, args[0], dir, snapshots, &volumes)

@@ -59,11 +59,11 @@ func (f *snapshotFlags) add(cmd *cobra.Command) {
 		"ARN of the KMS key of the snapshots (default: the account's for those whose source was encrypted)")
 }
 
-func (f *snapshotFlags) check(toClaims bool) error {
+func (f *snapshotFlags) check(cmd *cobra.Command, toClaims bool) error {
 	switch {
-	case !f.on && f.kmsKey != "":
+	case !f.on && typed(cmd, "kms-key"):
 		return errors.New("--kms-key is for --to-snapshots")
-	case !f.on && !toClaims && f.run != "":
+	case !f.on && !toClaims && typed(cmd, "run-id"):
 		return errors.New("--run-id is for --to-snapshots and --to-claims")
 	}
 	_, err := runID(f.run)

@@ -165,13 +165,22 @@ func (w *archiveWorkers) manifest(archive string) (json.RawMessage, error) {
 func (w *archiveWorkers) Work(ctx context.Context, archive string, note func(format string, args ...any)) error {
 	spec := w.spec
 	spec.Args = w.join(archive)
-	made, err := w.jobs.Make(ctx, spec)
+	last := ""
+	w.jobs.Waits = func(why error) {
+		if text := why.Error(); text != last {
+			note("%s", text)
+			last = text
+		}
+	}
+	making, cancel := context.WithTimeout(ctx, w.jobs.StartWithin)
+	defer cancel()
+	made, err := w.jobs.Make(making, spec)
+	w.jobs.Waits = nil
 	if err != nil {
 		return err
 	}
 	w.made = &made
 	note("job %s: up to %d pods", made, spec.Pods)
-	last := ""
 	return w.jobs.Wait(ctx, made, func(s workers.State) {
 		text := fmt.Sprintf("job %s: %d of %d pods run", made, s.Ready, spec.Pods)
 		if s.Failed > 0 {

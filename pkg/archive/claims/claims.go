@@ -99,10 +99,12 @@ func (f *Filler) store(ctx context.Context, s format.Store) ([]Item, error) {
 			todo = append(todo, one)
 		}
 	}
-	if len(todo) > 0 {
-		if err := f.fill(ctx, s.ID, todo); err != nil {
-			return items, err
-		}
+	finish := f.fill
+	if len(todo) == 0 {
+		finish = f.release
+	}
+	if err := finish(ctx, s.ID, todo); err != nil {
+		return items, err
 	}
 	return items, f.bound(ctx, items)
 }
@@ -118,11 +120,8 @@ func (f *Filler) claim(ctx context.Context, one *Item) (err error) {
 		Labels: map[string]string{
 			"app.kubernetes.io/name": "tisnap", "tisnap.io/store": strconv.FormatUint(one.Store, 10),
 		},
+		Content: o.Archive,
 	})
-	if err == nil && one.Claim.Filled != "" && one.Claim.Filled != o.Archive {
-		err = failure.New(failure.Conflict, "make claim", one.Claim.String(), "the run has filled it from archive %s",
-			one.Claim.Filled).WithHint("begin another run by --run-id")
-	}
 	return err
 }
 
@@ -134,23 +133,88 @@ func (f *Filler) fill(ctx context.Context, store uint64, todo []*Item) error {
 	}
 	waiting, cancel := context.WithTimeout(ctx, fillDeadline)
 	defer cancel()
+	var last workers.State
 	err = f.Jobs.Wait(waiting, job, func(s workers.State) {
+		last = s
 		if f.Stand != nil {
 			f.Stand(store, s)
 		}
 	})
-	if err != nil {
-		return failure.Annotate(err, "fill volumes", fmt.Sprintf("store %d", store))
-	}
 	ctx, done := context.WithTimeout(ctx, deadline)
 	defer done()
+	if err != nil {
+		err = failure.Annotate(err, "fill volumes", storeName(store))
+		if failure.Is(err, failure.Unready) && !last.Broken { // no pod runs, and none is to begin later
+			err = failure.Join(err, f.Jobs.Remove(ctx, job))
+		}
+		return err
+	}
+	for _, one := range todo {
+		if err := f.Claims.MarkVolume(ctx, one.Claim); err != nil {
+			return err
+		}
+	}
 	for _, one := range todo {
 		if err := f.Claims.Mark(ctx, one.Claim, f.Options.Archive); err != nil {
 			return err
 		}
 		one.Claim.Filled = f.Options.Archive
 	}
-	return f.Jobs.Remove(ctx, job)
+	if err := f.Jobs.Remove(ctx, job); err != nil {
+		return err
+	}
+	return f.alone(ctx, store)
+}
+
+func storeName(store uint64) string { return fmt.Sprintf("store %d", store) }
+
+// release removes a Job that another command has left on claims which are filled.
+func (f *Filler) release(ctx context.Context, store uint64, _ []*Item) error {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	job, err := f.Jobs.Find(ctx, f.Options.Run, f.Options.Namespace, jobName(f.Options.Run, store))
+	if err != nil || job == nil {
+		return err
+	}
+	if err := f.Jobs.Remove(ctx, *job); err != nil {
+		return err
+	}
+	return f.alone(ctx, store)
+}
+
+// alone checks, once the claims are marked, that no other command has a Job on them. One that makes its Job later than
+// that sees the marks.
+func (f *Filler) alone(ctx context.Context, store uint64) error {
+	job, err := f.Jobs.Find(ctx, f.Options.Run, f.Options.Namespace, jobName(f.Options.Run, store))
+	if err != nil || job == nil {
+		return err
+	}
+	return failure.New(failure.Conflict, "fill volumes", storeName(store), "another command of the run has made job %s",
+		job).WithHint("run the same command again when the other one has ended")
+}
+
+// unfilled checks that the claims are the run's still, and that no other command has filled them since they were read:
+// they may be in use then.
+func (f *Filler) unfilled(ctx context.Context, todo []*Item) error {
+	const op = "fill volumes"
+	for _, one := range todo {
+		claim := one.Claim
+		now, err := f.Claims.Find(ctx, claim.Run, claim.Namespace, claim.Name)
+		switch {
+		case err != nil:
+			return err
+		case now == nil || now.UID != claim.UID:
+			return failure.New(failure.NotFound, op, claim.String(), "someone deleted it").
+				WithHint("run the same command again")
+		case now.Filled != "":
+			return failure.New(failure.Conflict, op, claim.String(), "another command of the run has filled it").
+				WithHint("run the same command again, which lists it")
+		}
+		if _, err := f.Claims.Bound(ctx, claim); err != nil && !failure.Is(err, failure.Limited) {
+			return err
+		}
+	}
+	return nil
 }
 
 // job makes the Job of a store, or finds the run's own.
@@ -160,7 +224,8 @@ func (f *Filler) job(ctx context.Context, store uint64, todo []*Item) (workers.J
 	o := &f.Options
 	spec := o.Pod
 	spec.Run, spec.Namespace, spec.Name = o.Run, o.Namespace, jobName(o.Run, store)
-	spec.Pods, spec.Retries, spec.Final, spec.Grace, spec.Keep = 1, retries, o.Final, grace, keep
+	spec.Pods, spec.Retries, spec.Final = 1, retries, o.Final
+	spec.Grace, spec.Within, spec.Keep = grace, fillDeadline, keep
 	spec.Args = append([]string{"archive", "fill", o.Archive}, o.Pod.Args...)
 	spec.Devices = nil
 	var uids []string
@@ -176,7 +241,7 @@ func (f *Filler) job(ctx context.Context, store uint64, todo []*Item) (workers.J
 		spec.Env = map[string]string{}
 	}
 	spec.Env["CLAIM_UIDS"] = strings.Join(uids, ",")
-	return f.Jobs.Make(ctx, spec)
+	return f.Jobs.MakeIf(ctx, spec, func(ctx context.Context) error { return f.unfilled(ctx, todo) })
 }
 
 // jobName is the name of a run's Job for a store. Runs whose ids begin in the same way differ in it.
@@ -197,31 +262,71 @@ func (f *Filler) bound(ctx context.Context, items []Item) (err error) {
 	return nil
 }
 
-// Remove removes the run's Jobs, and then its claims with their volumes, filled ones too. All are tried, whatever
-// fails; what is another run's, or no run's, stays.
+// made is what a run has made for a store.
+type made struct {
+	job    *workers.Job
+	claims []blockvolume.Claim
+}
+
+// Remove removes the run's Jobs, and then its claims with their volumes, filled ones too. If something else uses one of
+// them, it is a Conflict, and all stay; otherwise all are tried, whatever fails. What is another run's, or no run's,
+// stays. A run that has made nothing is NotFound.
 func (f *Filler) Remove(ctx context.Context, a *format.Archive) (removed []blockvolume.Claim, err error) {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
+	o := &f.Options
+	left, err := f.Claims.Left(ctx, o.Run, o.Namespace)
+	if err != nil {
+		return nil, err
+	}
 	var errs []error
+	all := []made{{claims: left}}
+	found := len(left) > 0
 	for _, s := range a.Stores {
-		job, err := f.Jobs.Find(ctx, f.Options.Run, f.Options.Namespace, jobName(f.Options.Run, s.ID))
-		if err == nil && job != nil {
-			err = f.Jobs.Remove(ctx, *job)
-		}
-		if err != nil {
-			errs = append(errs, err)
-			continue // its pod holds the volumes
-		}
-		for _, v := range s.Volumes {
-			name := blockvolume.NameOf(f.Options.Run, s.ID, v.Role)
-			claim, err := f.Claims.Find(ctx, f.Options.Run, f.Options.Namespace, name)
-			if err == nil && claim != nil {
-				if err = f.Claims.Remove(ctx, *claim); err == nil {
-					removed = append(removed, *claim)
-				}
+		one, err := f.find(ctx, s)
+		found = found || one.job != nil || len(one.claims) > 0
+		errs, all = append(errs, err), append(all, one)
+	}
+	if err := failure.Join(errs...); err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, failure.New(failure.NotFound, "remove claims", string(o.Run),
+			"namespace %s has no Job and no claim of the run, and no volume of one", o.Namespace).
+			WithHint("name the archive or the --run-id that they were made with")
+	}
+	for _, one := range all {
+		if one.job != nil {
+			if err := f.Jobs.Remove(ctx, *one.job); err != nil {
+				errs = append(errs, err)
+				continue // its pod holds the volumes
 			}
-			errs = append(errs, err)
+		}
+		for _, claim := range one.claims {
+			if err := f.Claims.Remove(ctx, claim); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			removed = append(removed, claim)
 		}
 	}
 	return removed, failure.Join(errs...)
+}
+
+// find finds what the run has made for a store, and checks that nothing else uses it.
+func (f *Filler) find(ctx context.Context, s format.Store) (one made, err error) {
+	o := &f.Options
+	if one.job, err = f.Jobs.Find(ctx, o.Run, o.Namespace, jobName(o.Run, s.ID)); err != nil {
+		return one, err
+	}
+	var errs []error
+	for _, v := range s.Volumes {
+		claim, err := f.Claims.Find(ctx, o.Run, o.Namespace, blockvolume.NameOf(o.Run, s.ID, v.Role))
+		if err == nil && claim != nil {
+			one.claims = append(one.claims, *claim)
+			err = f.Claims.Unused(ctx, *claim)
+		}
+		errs = append(errs, err)
+	}
+	return one, failure.Join(errs...)
 }

@@ -31,7 +31,8 @@ type Filled struct {
 //
 // The content itself records how far it is, on the device that it is about. A segment's last saved block is its mark:
 // it is written once all others are durable. Whoever finds it as it was archived, and not zeros, finds the whole
-// segment.
+// segment. Otherwise the segment must still have zeros where nothing was archived: three of these blocks are read, and
+// others are a Conflict.
 func Fill(
 	ctx context.Context, r *repository.Repository, v format.Volume, device Device, reads int, done func(bytes int64),
 ) (filled Filled, err error) {
@@ -82,16 +83,44 @@ type filling struct {
 	done func(bytes int64)
 }
 
-// isWhole reports whether the device has the part already.
+// isWhole reports whether the device has the part already. If it may not, it must not have anything else.
 func (f *filling) isWhole(v format.Volume, part Part, device Device) (bool, error) {
 	if f.mark == noMark {
-		return true, nil
+		return true, checkZeros(v, part, device)
 	}
 	block := make([]byte, sizeOf(v, f.mark))
 	if n, err := device.ReadAt(block, f.mark*BlockSize); n < len(block) {
 		return false, failure.Wrap(err, failure.Unknown, "read device", v.Role)
 	}
-	return !IsZero(block) && sha256.Sum256(block) == part.Places[f.mark-part.First].Block.Digest, nil
+	if !IsZero(block) && sha256.Sum256(block) == part.Places[f.mark-part.First].Block.Digest {
+		return true, nil
+	}
+	return false, checkZeros(v, part, device)
+}
+
+// checkZeros checks the first, the middle and the last block of a part that is not archived.
+func checkZeros(v format.Volume, part Part, device Device) error {
+	var unsaved []int64
+	for i, place := range part.Places {
+		if place.State != format.Saved {
+			unsaved = append(unsaved, part.First+int64(i))
+		}
+	}
+	if len(unsaved) == 0 {
+		return nil
+	}
+	for _, index := range []int64{unsaved[0], unsaved[len(unsaved)/2], unsaved[len(unsaved)-1]} {
+		block := make([]byte, sizeOf(v, index))
+		if n, err := device.ReadAt(block, index*BlockSize); n < len(block) {
+			return failure.Wrap(err, failure.Unknown, "read device", v.Role)
+		}
+		if !IsZero(block) {
+			return failure.New(failure.Conflict, "fill volume", v.Role,
+				"the device was not empty: its block %d has content, and that of the archive has none", index).
+				WithHint("give a device that is all zeros, as blkdiscard -z makes it, or a new volume")
+		}
+	}
+	return nil
 }
 
 // Write implements Target. The mark is only kept, until finish.

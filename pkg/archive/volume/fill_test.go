@@ -200,6 +200,42 @@ func TestFill_DamagedBlock_LeavesNoMark(t *testing.T) {
 	}
 }
 
+// A device that has anything where the archive has nothing was in use before, unless the segment is whole.
+func TestFill_DeviceWasNotEmpty_Conflict(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	v, want := l.scatter(t)
+	for _, at := range []int64{0, format.SegmentBlocks - 1, format.SegmentBlocks, format.SegmentBlocks + 7} {
+		d := newDisk()
+		d.cached[at] = string(content(1, 1))
+		_, err := volume.Fill(t.Context(), l.Repository, v, d, 2, func(int64) {})
+		require.True(t, failure.Is(err, failure.Conflict), "block %d: %v", at, err)
+		require.NotContains(t, d.cached, int64(format.SegmentBlocks+5), "the mark of the last segment")
+	}
+	d := newDisk()
+	_, err := volume.Fill(t.Context(), l.Repository, v, d, 2, func(int64) {})
+	require.NoError(t, err)
+	require.Equal(t, want, d.durable)
+	d.cached[0] = string(content(1, 1))
+	_, err = volume.Fill(t.Context(), l.Repository, v, d, 2, func(int64) {})
+	require.NoError(t, err, "it is in use")
+}
+
+// A segment of which nothing is archived is looked at, too.
+func TestFill_NothingArchived_DeviceWasNotEmpty_Conflict(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	v, _, err := l.archive(t, image(make([]byte, 3*volume.BlockSize+1)), volume.Base{}, nil)
+	require.NoError(t, err)
+	require.Zero(t, v.Counts.Saved)
+	d := newDisk()
+	_, err = volume.Fill(t.Context(), l.Repository, v, d, 2, func(int64) {})
+	require.NoError(t, err)
+	d.cached[3] = "x"
+	_, err = volume.Fill(t.Context(), l.Repository, v, d, 2, func(int64) {})
+	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
+}
+
 func TestFillDevice_File_IsTheVolume(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -32,6 +31,8 @@ type Spec struct {
 	Class           string // of storage
 	SizeGiB         int64
 	Labels          map[string]string
+	// Content is what the volume is to have, such as an archive's id. The run's claim for other content is a Conflict.
+	Content string
 }
 
 // Claim is one that a run made.
@@ -69,8 +70,11 @@ func New(core *typed.Client) *Claims { return &Claims{core: core} }
 
 func (c *Claims) pace() wait.Pace { return wait.Every(cmp.Or(c.Interval, defaultInterval)) }
 
-// filledKey is an annotation of claims: what their volumes have.
-const filledKey = "tisnap.io/filled"
+// Annotations of claims: what their volumes are to have, and what they have.
+const (
+	contentKey = "tisnap.io/content"
+	filledKey  = "tisnap.io/filled"
+)
 
 // maxName leaves room for what the names of a pod's volumes begin with.
 const maxName = 56
@@ -127,7 +131,8 @@ func (c *Claims) class(ctx context.Context, name string) (*storagev1.StorageClas
 }
 
 // Make makes the claim, or returns the one that the run made before. A claim of that name of another run, or of anyone
-// else, is a Conflict and stays as it is; so is the run's own of another size or class. It waits until ctx ends.
+// else, is a Conflict and stays as it is; so is the run's own of another size or class, or for other content: a volume
+// that is being filled may have a part of that. It waits until ctx ends.
 func (c *Claims) Make(ctx context.Context, spec Spec) (Claim, error) {
 	const op = "make claim"
 	want, target := object(spec), spec.Namespace+"/"+spec.Name
@@ -137,12 +142,15 @@ func (c *Claims) Make(ctx context.Context, spec Spec) (Claim, error) {
 	api := c.core.PersistentVolumeClaims(spec.Namespace)
 	var made *corev1.PersistentVolumeClaim
 	err := wait.Until(ctx, c.pace(), func() (_ bool, err error) {
-		if made, err = api.Create(ctx, want, metav1.CreateOptions{}); apierrors.IsAlreadyExists(err) {
+		made, err = api.Create(ctx, want, metav1.CreateOptions{})
+		there := apierrors.IsAlreadyExists(err)
+		if there {
 			made, err = api.Get(ctx, spec.Name, metav1.GetOptions{})
 		}
 		if err != nil {
+			deleted := there && apierrors.IsNotFound(err) // since; without it, the namespace does not exist
 			err = kubeerr.Wrap(err, op, target)
-			return !failure.Is(err, failure.NotFound) && !failure.Transient(err), err
+			return !deleted && !failure.Transient(err), err
 		}
 		if err := runmark.CheckMade(made, spec.Run, op, target); err != nil {
 			return !failure.Is(err, failure.Limited), err
@@ -172,11 +180,18 @@ func object(spec Spec) *corev1.PersistentVolumeClaim {
 		},
 	}
 	runmark.Put(claim, spec.Run)
+	claim.Annotations[contentKey] = spec.Content
 	return claim
 }
 
 // sameAs checks that an earlier claim asks for the same.
 func sameAs(want, have *corev1.PersistentVolumeClaim) error {
+	const op = "make claim"
+	target := have.Namespace + "/" + have.Name
+	if is, content := have.Annotations[contentKey], want.Annotations[contentKey]; is != content {
+		return failure.New(failure.Conflict, op, target, "the run has made it for %q, not for %q", is, content).
+			WithHint("begin another run by --run-id")
+	}
 	size := have.Spec.Resources.Requests[corev1.ResourceStorage]
 	wanted := want.Spec.Resources.Requests[corev1.ResourceStorage]
 	class := ""
@@ -186,7 +201,7 @@ func sameAs(want, have *corev1.PersistentVolumeClaim) error {
 	if size.Cmp(wanted) == 0 && class == *want.Spec.StorageClassName && isBlock(have.Spec.VolumeMode) {
 		return nil
 	}
-	return failure.New(failure.Conflict, "make claim", have.Namespace+"/"+have.Name,
+	return failure.New(failure.Conflict, op, target,
 		"the run has made it of %s of class %s, not of %s of class %s", size.String(), class, wanted.String(),
 		*want.Spec.StorageClassName).
 		WithHint("ask for what the run was begun with, or begin another one by --run-id")
@@ -221,29 +236,48 @@ func (c *Claims) get(ctx context.Context, claim Claim, op string) (*corev1.Persi
 }
 
 // Bound returns the volume that the claim is bound to. One that is not bound yet is Limited; one that is gone, or in
-// whose place there is another one by now, is NotFound.
+// whose place there is another one by now, is NotFound. A volume that was there before its claim may have content of
+// someone else's: it is a Conflict.
 func (c *Claims) Bound(ctx context.Context, claim Claim) (Volume, error) {
+	pv, err := c.bound(ctx, claim)
+	if err != nil {
+		return Volume{}, err
+	}
+	return Volume{pv.Name, string(pv.UID), pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle}, nil
+}
+
+func (c *Claims) bound(ctx context.Context, claim Claim) (*corev1.PersistentVolume, error) {
 	const op = "find volume of claim"
 	found, err := c.get(ctx, claim, op)
 	switch {
 	case err != nil:
-		return Volume{}, err
+		return nil, err
 	case found == nil:
-		return Volume{}, failure.New(failure.NotFound, op, claim.String(), "someone deleted it")
+		return nil, failure.New(failure.NotFound, op, claim.String(), "someone deleted it")
 	case found.Status.Phase != corev1.ClaimBound:
-		return Volume{}, failure.New(failure.Limited, op, claim.String(), "it is not bound yet").
+		return nil, failure.New(failure.Limited, op, claim.String(), "it is not bound yet").
 			WithHint("kubectl -n %s describe pvc %s", claim.Namespace, claim.Name)
 	}
 	pv, err := c.core.PersistentVolumes().Get(ctx, found.Spec.VolumeName, metav1.GetOptions{})
 	if err != nil {
-		return Volume{}, kubeerr.Wrap(err, op, found.Spec.VolumeName)
+		return nil, kubeerr.Wrap(err, op, found.Spec.VolumeName)
 	}
 	if !boundTo(pv, claim) || pv.Spec.CSI == nil || !isBlock(pv.Spec.VolumeMode) {
-		return Volume{}, failure.New(failure.Unready, op, claim.String(),
+		return nil, failure.New(failure.Unready, op, claim.String(),
 			"persistent volume %s is not a block volume of a CSI driver that is bound to it", pv.Name).
 			WithHint("name a StorageClass of a CSI driver that has block volumes")
 	}
-	return Volume{pv.Name, string(pv.UID), pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle}, nil
+	return pv, isNew(pv, found, op)
+}
+
+// isNew checks that the volume was made for the claim.
+func isNew(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, op string) error {
+	if !pv.CreationTimestamp.Before(&claim.CreationTimestamp) {
+		return nil
+	}
+	return failure.New(failure.Conflict, op, claim.Namespace+"/"+claim.Name,
+		"persistent volume %s was there before the claim, and may have content", pv.Name).
+		WithHint("name a StorageClass of which no persistent volume is available, and begin another run by --run-id")
 }
 
 // Mark notes on the claim what its volume has by now: whoever uses it from then on may change it. It waits until ctx
@@ -270,86 +304,37 @@ func (c *Claims) Mark(ctx context.Context, claim Claim, filled string) error {
 	return failure.Annotate(wait.Reason(err), op, claim.String())
 }
 
-func boundTo(pv *corev1.PersistentVolume, claim Claim) bool {
-	return pv.Spec.ClaimRef != nil && string(pv.Spec.ClaimRef.UID) == claim.UID
-}
-
-// Remove deletes the claim, with its volume, and returns once both are gone. A claim of that name with another UID is
-// another one, which stays; one that is marked for another run by now is a Conflict. A claim that is gone is no error.
-// It waits until ctx ends: give it a deadline.
-func (c *Claims) Remove(ctx context.Context, claim Claim) error {
-	const op = "remove claim"
-	if claim.UID == "" || claim.Run == "" {
-		return failure.New(failure.Usage, op, claim.String(), "its UID and its run have to be known")
-	}
+// MarkVolume marks the claim's volume with its run, by which Remove finds it when the claim is gone. It fails as Bound
+// does, and waits until ctx ends.
+func (c *Claims) MarkVolume(ctx context.Context, claim Claim) error {
+	const op = "mark volume"
 	err := wait.Until(ctx, c.pace(), func() (bool, error) {
-		err := c.remove(ctx, claim)
+		pv, err := c.bound(ctx, claim)
+		if err == nil {
+			err = c.own(ctx, pv, claim, pv.Spec.PersistentVolumeReclaimPolicy)
+		}
 		return !failure.Transient(err), err
 	})
 	return failure.Annotate(wait.Reason(err), op, claim.String())
 }
 
-// remove is one try of Remove; it is Limited until both are gone. Whatever the class's policy is, the volume goes: it
-// has nothing that the archive does not have, and nothing else would find it.
-func (c *Claims) remove(ctx context.Context, claim Claim) error {
-	const op = "remove claim"
-	found, err := c.get(ctx, claim, op)
-	if err != nil {
-		return err
-	}
-	pv, err := c.volumeOf(ctx, claim)
-	if err != nil {
-		return err
-	}
-	if found != nil && !runmark.MadeBy(found, claim.Run) {
-		return failure.New(failure.Conflict, op, claim.String(), "it is not of run %s", claim.Run).
-			WithHint("kubectl -n %s get pvc %s -o yaml: whose is it?", claim.Namespace, claim.Name)
-	}
-	if pv != nil && pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
-		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
-		_, err := c.core.PersistentVolumes().Update(ctx, pv, metav1.UpdateOptions{})
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // changed since it was read
-			return still(op, claim, "its volume changes")
-		}
-		if err != nil {
-			return kubeerr.Wrap(err, "set reclaim policy Delete", pv.Name)
-		}
-	}
-	switch {
-	case found == nil && pv == nil:
+// own marks the claim's volume with its run, and sets its policy, unless it is so. It is Limited if the volume changes.
+func (c *Claims) own(
+	ctx context.Context, pv *corev1.PersistentVolume, claim Claim, policy corev1.PersistentVolumeReclaimPolicy,
+) error {
+	const op = "mark volume"
+	if runmark.MadeBy(pv, claim.Run) && pv.Spec.PersistentVolumeReclaimPolicy == policy {
 		return nil
-	case found == nil:
-		return still(op, claim, "its driver has not deleted volume "+pv.Name)
-	case found.DeletionTimestamp != nil:
-		return still(op, claim, "a pod uses it")
 	}
-	uid := types.UID(claim.UID)
-	err = c.core.PersistentVolumeClaims(claim.Namespace).Delete(ctx, claim.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &uid},
-	})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return kubeerr.Wrap(err, op, claim.String())
+	runmark.Put(pv, claim.Run)
+	pv.Spec.PersistentVolumeReclaimPolicy = policy
+	_, err := c.core.PersistentVolumes().Update(ctx, pv, metav1.UpdateOptions{})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // changed since it was read
+		return still(op, claim, "its volume changes")
 	}
-	return still(op, claim, "it is being deleted")
+	return kubeerr.Wrap(err, op, pv.Name)
 }
 
-// still is the error while something is still to be done.
-func still(op string, claim Claim, why string) error {
-	return failure.New(failure.Limited, op, claim.String(), "%s", why).
-		WithHint("kubectl -n %s describe pvc %s", claim.Namespace, claim.Name)
-}
-
-// volumeOf returns the volume that is bound to the claim, or was before the claim was deleted; nil if there is none. A
-// driver that makes volumes on demand names them by the claim's UID.
-func (c *Claims) volumeOf(ctx context.Context, claim Claim) (*corev1.PersistentVolume, error) {
-	list, err := c.core.PersistentVolumes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, kubeerr.Wrap(err, "find volume of claim", claim.String())
-	}
-	for i := range list.Items {
-		if boundTo(&list.Items[i], claim) {
-			return &list.Items[i], nil
-		}
-	}
-	return nil, nil
+func boundTo(pv *corev1.PersistentVolume, claim Claim) bool {
+	return pv.Spec.ClaimRef != nil && string(pv.Spec.ClaimRef.UID) == claim.UID
 }

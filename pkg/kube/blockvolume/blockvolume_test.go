@@ -16,6 +16,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/blockvolume"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/kube/typed"
 )
 
@@ -58,13 +59,14 @@ func within(t *testing.T, d time.Duration) context.Context {
 
 const (
 	patience = time.Minute
+	short    = 5 * time.Second        // for what is refused at once
 	soon     = 200 * time.Millisecond // for what waits until its context ends
 )
 
 func spec() blockvolume.Spec {
 	return blockvolume.Spec{
 		Run: run, Namespace: "tidb", Name: blockvolume.NameOf(run, 4, "storage.data-dir"), Class: "gp3", SizeGiB: 10,
-		Labels: map[string]string{"tisnap.io/store": "4"},
+		Labels: map[string]string{"tisnap.io/store": "4"}, Content: "an archive",
 	}
 }
 
@@ -95,6 +97,9 @@ func (l *lab) bind(t *testing.T, c blockvolume.Claim, change func(*corev1.Persis
 	change(pv)
 	_, err = l.core.PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
 	require.NoError(t, err)
+	if pv.Name == older {
+		l.server.SetCreated(l.server.Get("persistentvolumes", "", older), claim.CreationTimestamp.Add(-time.Second))
+	}
 	claim.Spec.VolumeName = pv.Name
 	claim, err = l.core.PersistentVolumeClaims(c.Namespace).Update(ctx, claim, metav1.UpdateOptions{})
 	require.NoError(t, err)
@@ -105,7 +110,10 @@ func (l *lab) bind(t *testing.T, c blockvolume.Claim, change func(*corev1.Persis
 
 func asItIs(*corev1.PersistentVolume) {}
 
-// A run finds its own claim again; it takes no one else's, and none of another size.
+// older is the name of a volume that was there before its claim.
+const older = "older"
+
+// A run finds its own claim again; it takes no one else's, and none of another size or for other content.
 func TestMake_AgainAndByOthers(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -123,7 +131,24 @@ func TestMake_AgainAndByOthers(t *testing.T) {
 	larger.SizeGiB++
 	_, err = l.claims.Make(within(t, patience), larger)
 	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
+	for _, content := range []string{"another archive", ""} {
+		another := spec()
+		another.Content = content
+		_, err = l.claims.Make(within(t, patience), another)
+		require.True(t, failure.Is(err, failure.Conflict), "%v", err)
+	}
 	require.NotEqual(t, made.Name, blockvolume.NameOf("another", 4, "storage.data-dir"))
+}
+
+// Without its namespace a claim is never made, and is not waited for.
+func TestMake_NoNamespace_FailsAtOnce(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.server.ForgetNamespace("tidb")
+	ctx := within(t, patience)
+	_, err := l.claims.Make(ctx, spec())
+	require.ErrorContains(t, err, `namespaces "tidb" not found`)
+	require.NoError(t, ctx.Err())
 }
 
 func TestBound_NamesTheDriversVolume(t *testing.T) {
@@ -135,6 +160,7 @@ func TestBound_NamesTheDriversVolume(t *testing.T) {
 		"block":            {asItIs, failure.Unknown},
 		"a file system":    {func(pv *corev1.PersistentVolume) { pv.Spec.VolumeMode = nil }, failure.Unready},
 		"of another claim": {func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "u" }, failure.Unready},
+		"older":            {func(pv *corev1.PersistentVolume) { pv.Name = older }, failure.Conflict},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -168,8 +194,114 @@ func TestRemove_WaitsForClaimAndVolume(t *testing.T) {
 	pv := l.server.Get("persistentvolumes", "", "pvc-"+made.UID)
 	require.Equal(t, "Delete", pv.Object["spec"].(map[string]any)["persistentVolumeReclaimPolicy"])
 	require.Nil(t, l.server.Get("persistentvolumeclaims", "tidb", made.Name))
+	left, err := l.claims.Left(within(t, patience), run, "tidb")
+	require.NoError(t, err)
+	require.Equal(t, []blockvolume.Claim{made}, left, "another command finds what this one has not seen gone")
 	require.NoError(t, l.server.Remove(pv))
 	require.NoError(t, l.claims.Remove(within(t, patience), made))
+}
+
+// What something else uses stays as it is, also while it is only checked.
+func TestRemove_InUse_Stays(t *testing.T) {
+	t.Parallel()
+	for name, use := range map[string]func(*testing.T, *lab, blockvolume.Claim){
+		"another persistent volume of the disk": func(t *testing.T, l *lab, made blockvolume.Claim) {
+			t.Helper()
+			l.bind(t, made, asItIs)
+			pv, err := l.core.PersistentVolumes().Get(within(t, patience), "pvc-"+made.UID, metav1.GetOptions{})
+			require.NoError(t, err)
+			pv.ObjectMeta, pv.Spec.ClaimRef = metav1.ObjectMeta{Name: "tikv-0"}, nil
+			_, err = l.core.PersistentVolumes().Create(within(t, patience), pv, metav1.CreateOptions{})
+			require.NoError(t, err)
+		},
+		"a pod": func(t *testing.T, l *lab, made blockvolume.Claim) {
+			t.Helper()
+			l.bind(t, made, asItIs)
+			l.pod(t, "tikv-0", made)
+		},
+		"someone before it": func(t *testing.T, l *lab, made blockvolume.Claim) {
+			t.Helper()
+			l.bind(t, made, func(pv *corev1.PersistentVolume) { pv.Name = older })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			made := l.make(t)
+			use(t, l, made)
+			for _, err := range []error{
+				l.claims.Unused(within(t, patience), made), l.claims.Remove(within(t, short), made),
+			} {
+				require.True(t, failure.Is(err, failure.Conflict), "%v", err)
+			}
+			require.NotNil(t, l.server.Get("persistentvolumeclaims", "tidb", made.Name))
+			for _, pv := range l.server.List("persistentvolumes", "") {
+				require.Equal(t, "Retain", pv.Object["spec"].(map[string]any)["persistentVolumeReclaimPolicy"])
+			}
+		})
+	}
+}
+
+// pod makes one that has the claim.
+func (l *lab) pod(t *testing.T, name string, c blockvolume.Claim) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{Name: "tikv", Image: "tikv"}},
+		Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name},
+		}}},
+	}}
+	made, err := l.core.Pods(c.Namespace).Create(within(t, patience), pod, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return made
+}
+
+// Pods that ended use nothing, and those of the run's Job end with that.
+func TestUnused_PodsEndedOrOfTheRun(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	made := l.make(t)
+	own, ended := l.pod(t, "fill", made), l.pod(t, "ended", made)
+	runmark.Put(own, run)
+	_, err := l.core.Pods("tidb").Update(within(t, patience), own, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	ended.Status.Phase = corev1.PodSucceeded
+	_, err = l.core.Pods("tidb").UpdateStatus(within(t, patience), ended, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.NoError(t, l.claims.Unused(within(t, patience), made))
+}
+
+// A volume is found by its mark when its claim is gone: one that is being deleted is waited for, and a retained one is
+// left to the user.
+func TestLeft_VolumesWithoutTheirClaims(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []corev1.PersistentVolumeReclaimPolicy{"Delete", "Retain"} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			made := l.make(t)
+			l.bind(t, made, func(pv *corev1.PersistentVolume) { pv.Spec.PersistentVolumeReclaimPolicy = policy })
+			require.NoError(t, l.claims.MarkVolume(within(t, patience), made))
+			left, err := l.claims.Left(within(t, patience), run, "tidb")
+			require.NoError(t, err)
+			require.Empty(t, left)
+			require.NoError(t, l.server.Remove(l.server.Get("persistentvolumeclaims", "tidb", made.Name)))
+			for place, want := range map[string]int{"tidb": 1, "another": 0} {
+				left, err = l.claims.Left(within(t, patience), run, place)
+				require.NoError(t, err)
+				require.Len(t, left, want)
+			}
+			err = l.claims.Remove(within(t, soon), made)
+			want := map[corev1.PersistentVolumeReclaimPolicy]failure.Kind{"Delete": failure.Limited, "Retain": failure.Conflict}
+			require.True(t, failure.Is(err, want[policy]), "%v", err)
+			pv := l.server.Get("persistentvolumes", "", "pvc-"+made.UID)
+			require.Equal(t, string(policy), pv.Object["spec"].(map[string]any)["persistentVolumeReclaimPolicy"])
+			require.NoError(t, l.server.Remove(pv))
+			left, err = l.claims.Left(within(t, patience), run, "tidb")
+			require.NoError(t, err)
+			require.Empty(t, left)
+		})
+	}
 }
 
 // Nothing of others is deleted, nor the policy of their volumes changed: not a claim that took the name, and not one that
@@ -184,7 +316,7 @@ func TestRemove_ClaimsOfOthers_Stay(t *testing.T) {
 	require.NoError(t, l.claims.Remove(within(t, patience), stranger))
 	stranger = made
 	stranger.Run = "another"
-	err := l.claims.Remove(within(t, patience), stranger)
+	err := l.claims.Remove(within(t, short), stranger)
 	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
 	require.NotNil(t, l.server.Get("persistentvolumeclaims", "tidb", made.Name))
 	pv := l.server.Get("persistentvolumes", "", "pvc-"+made.UID)

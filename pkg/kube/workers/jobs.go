@@ -54,6 +54,8 @@ type Jobs struct {
 	Interval time.Duration
 	// StartWithin is how long Wait bears that no pod runs; 0 is until its context ends.
 	StartWithin time.Duration
+	// Waits is called, unless it is nil, with why Make or Remove has to wait, before each pause.
+	Waits func(why error)
 }
 
 const defaultInterval = 2 * time.Second
@@ -65,6 +67,31 @@ func New(core *typed.Client) *Jobs { return &Jobs{core: core} }
 // as of another image, it is removed first. A Job of that name of another run, or of anyone else, is a Conflict and
 // stays as it is. It waits until ctx ends.
 func (j *Jobs) Make(ctx context.Context, spec Spec) (Job, error) {
+	return j.MakeIf(ctx, spec, func(context.Context) error { return nil })
+}
+
+// MakeIf is Make of a Job that may only be there while allowed returns nil. That is called right before each creation,
+// and once more when the Job is there, made or found: what has changed meanwhile is seen then, or its author sees the
+// Job. If allowed then refuses, the Job is removed.
+func (j *Jobs) MakeIf(ctx context.Context, spec Spec, allowed func(context.Context) error) (Job, error) {
+	made, err := j.make(ctx, spec, allowed)
+	if err != nil {
+		return Job{}, err
+	}
+	err = j.until(ctx, func() (bool, error) {
+		err := allowed(ctx)
+		return !failure.Transient(err), err
+	})
+	if err == nil {
+		return made, nil
+	}
+	if wait.EndOf(err) == nil {
+		err = failure.Join(err, j.Remove(ctx, made))
+	}
+	return Job{}, failure.Annotate(wait.Reason(err), "make job", made.String())
+}
+
+func (j *Jobs) make(ctx context.Context, spec Spec, allowed func(context.Context) error) (Job, error) {
 	const op = "make job"
 	want, err := Object(spec)
 	if err != nil {
@@ -73,7 +100,10 @@ func (j *Jobs) Make(ctx context.Context, spec Spec) (Job, error) {
 	target := spec.Namespace + "/" + spec.Name
 	api := j.core.Jobs(spec.Namespace)
 	var made *batchv1.Job
-	err = wait.Until(ctx, j.pace(), func() (bool, error) {
+	err = j.until(ctx, func() (bool, error) {
+		if err := allowed(ctx); err != nil {
+			return !failure.Transient(err), err
+		}
 		made, err = api.Create(ctx, want, metav1.CreateOptions{})
 		if err == nil {
 			return true, nil
@@ -103,6 +133,17 @@ func (j *Jobs) Make(ctx context.Context, spec Spec) (Job, error) {
 }
 
 func (j *Jobs) pace() wait.Pace { return wait.Every(cmp.Or(j.Interval, defaultInterval)) }
+
+// until is wait.Until that passes on why it waits.
+func (j *Jobs) until(ctx context.Context, try func() (bool, error)) error {
+	return wait.Until(ctx, j.pace(), func() (bool, error) {
+		done, err := try()
+		if !done && err != nil && j.Waits != nil && ctx.Err() == nil {
+			j.Waits(err)
+		}
+		return done, err
+	})
+}
 
 func read(o *batchv1.Job) Job {
 	return Job{
@@ -259,7 +300,7 @@ func (j *Jobs) Remove(ctx context.Context, job Job) error {
 		return failure.New(failure.Usage, op, job.String(), "its UID and its run have to be known")
 	}
 	api, uid := j.core.Jobs(job.Namespace), types.UID(job.UID)
-	err := wait.Until(ctx, j.pace(), func() (bool, error) {
+	err := j.until(ctx, func() (bool, error) {
 		found, err := api.Get(ctx, job.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err) || err == nil && found.UID != uid:

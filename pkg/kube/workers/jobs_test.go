@@ -1,6 +1,7 @@
 package workers_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,57 @@ func TestMake_OtherSpecOrFailed_IsMadeAgain(t *testing.T) {
 	require.Empty(t, pods.Items, "those of the Job before ended first")
 	l.status(t, failed)
 	require.NotEqual(t, second.UID, l.make(t, other).UID)
+}
+
+// A Job is not made when that is not allowed any more, and is removed if that is seen only afterwards.
+func TestMakeIf_NotAllowed_LeavesNoJob(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		after int // this many calls it is not allowed
+		there bool
+	}{
+		"before": {0, false}, "afterwards": {1, false}, "once another one has gone": {1, true}, "of one that is found": {1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			s := spec()
+			if c.there {
+				l.make(t, s)
+			}
+			if name == "once another one has gone" {
+				s.Image = "tisnap:v2"
+			}
+			asked := 0
+			_, err := l.jobs.MakeIf(within(t), s, func(context.Context) error {
+				if asked++; asked <= c.after {
+					return nil
+				}
+				return failure.New(failure.Conflict, "fill volumes", "", "another command has")
+			})
+			require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+			require.Equal(t, c.after+1, asked)
+			require.Empty(t, l.server.List("jobs", "tidb"))
+		})
+	}
+}
+
+func TestMakeIf_AnswerIsLost_IsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	asked := 0
+	var why []string
+	l.jobs.Waits = func(err error) { why = append(why, err.Error()) }
+	made, err := l.jobs.MakeIf(within(t), spec(), func(context.Context) error {
+		if asked++; asked%2 == 1 {
+			return failure.New(failure.Limited, "read claim", "", "the server is busy")
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, made.UID, string(l.job(t).UID))
+	require.Equal(t, 4, asked)
+	require.Equal(t, []string{"read claim: the server is busy", "read claim: the server is busy"}, why)
 }
 
 func TestMake_UnusableSpec_Usage(t *testing.T) {

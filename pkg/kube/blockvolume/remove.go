@@ -1,0 +1,190 @@
+package blockvolume
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
+	"github.com/tisnap/tisnap/pkg/wait"
+)
+
+// Left are the run's claims in a namespace that are gone, or in whose place there are others by now, while their
+// volumes are there: those that carry the run's mark. Remove waits for such a volume to be deleted.
+func (c *Claims) Left(ctx context.Context, run cluster.RunID, namespace string) ([]Claim, error) {
+	const op = "find volumes of run"
+	list, err := c.core.PersistentVolumes().List(ctx, runmark.Selector(run))
+	if err != nil {
+		return nil, kubeerr.Wrap(err, op, string(run))
+	}
+	var left []Claim
+	for i := range list.Items {
+		pv := &list.Items[i]
+		of := pv.Spec.ClaimRef
+		if !runmark.MadeBy(pv, run) || of == nil || of.Namespace != namespace {
+			continue
+		}
+		claim := Claim{namespace, of.Name, string(of.UID), run, ""}
+		found, err := c.get(ctx, claim, op)
+		if err != nil {
+			return nil, err
+		}
+		if found == nil {
+			left = append(left, claim)
+		}
+	}
+	return left, nil
+}
+
+// Remove deletes the claim, with its volume, and returns once both are gone. A claim of that name with another UID is
+// another one, which stays; one that is marked for another run by now is a Conflict, and so is one that is not Unused.
+// A claim that is gone is no error, but a Conflict if its volume is retained. It waits until ctx ends: give it a
+// deadline.
+func (c *Claims) Remove(ctx context.Context, claim Claim) error {
+	const op = "remove claim"
+	if claim.UID == "" || claim.Run == "" {
+		return failure.New(failure.Usage, op, claim.String(), "its UID and its run have to be known")
+	}
+	err := wait.Until(ctx, c.pace(), func() (bool, error) {
+		err := c.remove(ctx, claim)
+		return !failure.Transient(err), err
+	})
+	return failure.Annotate(wait.Reason(err), op, claim.String())
+}
+
+// remove is one try of Remove; it is Limited until both are gone. Whatever the class's policy is, the volume goes with
+// its claim: it has nothing that the archive does not have, and nothing else would find it.
+func (c *Claims) remove(ctx context.Context, claim Claim) error {
+	const op = "remove claim"
+	found, pv, err := c.unused(ctx, claim)
+	switch {
+	case err != nil:
+		return err
+	case found == nil && pv == nil:
+		return nil
+	case found == nil && pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete:
+		return failure.New(failure.Conflict, op, claim.String(),
+			"someone deleted it, and its volume %s is retained", pv.Name).
+			WithHint("keep its disk by: kubectl delete pv %s; or delete it by its policy Delete", pv.Name)
+	case found == nil:
+		return still(op, claim, "its driver has not deleted volume "+pv.Name)
+	}
+	if pv != nil {
+		if err := c.own(ctx, pv, claim, corev1.PersistentVolumeReclaimDelete); err != nil {
+			return err
+		}
+	}
+	if found.DeletionTimestamp != nil {
+		return still(op, claim, "a pod uses it")
+	}
+	uid := types.UID(claim.UID)
+	err = c.core.PersistentVolumeClaims(claim.Namespace).Delete(ctx, claim.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &uid},
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return kubeerr.Wrap(err, op, claim.String())
+	}
+	return still(op, claim, "it is being deleted")
+}
+
+// Unused checks that a claim is its run's, and its volume new and used by nothing else: another persistent volume of
+// the same disk is a Conflict, and so is a pod that is not the run's. What uses the disk past this Kubernetes cluster
+// is not seen. A claim that is gone is no error.
+func (c *Claims) Unused(ctx context.Context, claim Claim) error {
+	_, _, err := c.unused(ctx, claim)
+	return err
+}
+
+// unused is Unused; it returns the claim and its volume, nil if they are gone.
+func (c *Claims) unused(
+	ctx context.Context, claim Claim,
+) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
+	const op = "remove claim"
+	found, err := c.get(ctx, claim, op)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := c.core.PersistentVolumes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, nil, kubeerr.Wrap(err, "find volume of claim", claim.String())
+	}
+	pv := volumeOf(list.Items, claim)
+	if found == nil {
+		return nil, pv, nil
+	}
+	if !runmark.MadeBy(found, claim.Run) {
+		return nil, nil, failure.New(failure.Conflict, op, claim.String(), "it is not of run %s", claim.Run).
+			WithHint("kubectl -n %s get pvc %s -o yaml: whose is it?", claim.Namespace, claim.Name)
+	}
+	if pv != nil {
+		if err := isNew(pv, found, op); err != nil {
+			return nil, nil, err
+		}
+		if other := sameDisk(list.Items, pv); other != "" {
+			return nil, nil, failure.New(failure.Conflict, op, claim.String(),
+				"its disk is that of persistent volume %s, too", other).WithHint(keepHint)
+		}
+	}
+	return found, pv, c.noPod(ctx, claim)
+}
+
+const keepHint = "keep the disk: set its persistent volume's reclaim policy to Retain, and delete the claim and that"
+
+// noPod checks that no pod has the claim, apart from those of the run's Job.
+func (c *Claims) noPod(ctx context.Context, claim Claim) error {
+	list, err := c.core.Pods(claim.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return kubeerr.Wrap(err, "find pods of claim", claim.String())
+	}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		if ended || runmark.MadeBy(pod, claim.Run) {
+			continue
+		}
+		if slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
+		}) {
+			return failure.New(failure.Conflict, "remove claim", claim.String(), "pod %s uses it", pod.Name).
+				WithHint(keepHint)
+		}
+	}
+	return nil
+}
+
+// sameDisk returns another persistent volume of the same disk; "" without one.
+func sameDisk(all []corev1.PersistentVolume, pv *corev1.PersistentVolume) string {
+	for i := range all {
+		one := &all[i]
+		if one.UID == pv.UID || one.Spec.CSI == nil || pv.Spec.CSI == nil {
+			continue
+		}
+		if is, of := one.Spec.CSI, pv.Spec.CSI; is.Driver == of.Driver && is.VolumeHandle == of.VolumeHandle {
+			return one.Name
+		}
+	}
+	return ""
+}
+
+// still is the error while something is still to be done.
+func still(op string, claim Claim, why string) error {
+	return failure.New(failure.Limited, op, claim.String(), "%s", why).
+		WithHint("kubectl -n %s describe pvc %s", claim.Namespace, claim.Name)
+}
+
+// volumeOf returns the volume that is bound to the claim, or was before the claim was deleted; nil if there is none.
+func volumeOf(all []corev1.PersistentVolume, claim Claim) *corev1.PersistentVolume {
+	for i := range all {
+		if boundTo(&all[i], claim) {
+			return &all[i]
+		}
+	}
+	return nil
+}
