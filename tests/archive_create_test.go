@@ -78,9 +78,19 @@ func TestArchiveCreate_TwoBackups_GivesBothBackWithoutTheirSnapshots(t *testing.
 	do(&compared, "archive", "verify", "--level", "objects", "--against-snapshots")
 	require.NotZero(t, compared.Compared)
 	require.Empty(t, compared.Gone)
-	for i := range made {
-		do(&struct{}{}, "delete", fmt.Sprintf("backup-%d", i), "--yes", "--last", "--delete-rate", "100")
+	type keptArchive struct{ Backup, Archive, Repository string }
+	var deleted struct{ Archives []keptArchive }
+	kept := []keptArchive{
+		{"backup-0", made[0].Archive, made[0].Report.Archived.Repository},
+		{"backup-1", made[1].Archive, made[1].Report.Archived.Repository},
 	}
+	do(&deleted, "delete", "backup-0", "backup-1", "--last", "--dry-run")
+	require.Equal(t, kept, deleted.Archives)
+	do(&deleted, "delete", "backup-0", "--yes", "--delete-rate", "100")
+	require.Equal(t, kept[:1], deleted.Archives)
+	e := p.run(t, "delete", "backup-1", "--yes", "--last", "--delete-rate", "100", "--storage", whole)
+	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	require.Contains(t, e.stdout, "backup backup-1 was archived as "+made[1].Archive+" in repository ")
 	for i := range made {
 		dir := t.TempDir()
 		do(&struct{}{}, "archive", "restore", made[i].Archive, "--to-dir", dir)

@@ -107,13 +107,16 @@ func (a *app) deleteBackup(cmd *cobra.Command, f deleteFlags, id cluster.BackupI
 		return err
 	}
 	defer done()
+	archives := a.archivesOf(ctx, deps.Store, id) // before their reports are deleted
 	o := gc.DeleteOptions{Backup: id, Run: cluster.RunID(f.run), Last: f.last, Rate: f.rate, DryRun: true}
 	if err := a.confirmRemoval(ctx, &f.removal, fmt.Sprintf("delete backup %s?", id), func() (document, error) {
 		plan, err := gc.Delete(ctx, deps, o)
 		if err == nil && plan.Nothing {
 			err = gc.NothingOf(id, plan.Near)
 		}
-		return newGCDoc("BackupDeletion", true, plan), err
+		doc := newGCDoc("BackupDeletion", true, plan)
+		doc.Archives = archives
+		return doc, err
 	}); err != nil {
 		return err
 	}
@@ -125,6 +128,9 @@ func (a *app) deleteBackup(cmd *cobra.Command, f deleteFlags, id cluster.BackupI
 	}
 	doc := newGCDoc("BackupDeletion", f.dryRun, report)
 	doc.Backup = id
+	if err == nil {
+		doc.Archives = archives
+	}
 	if !f.dryRun {
 		a.toAnnounce(cmd, doc)
 	}
@@ -149,20 +155,21 @@ func (a *app) deleteBackups(cmd *cobra.Command, f deleteFlags, ids []cluster.Bac
 		return err
 	}
 	defer done()
+	archives := a.archivesOf(ctx, deps.Store, ids...)
 	o := gc.DeleteOptions{Last: f.last, Rate: f.rate, DryRun: true}
 	if err := a.confirmRemoval(ctx, &f.removal, "delete these backups?", func() (document, error) {
 		plan, err := gc.DeleteEach(ctx, deps, ids, o)
 		if plan.Count(gc.ActionDelete) > 0 {
 			err = nil // the plan shows what stays
 		}
-		return newDeletionsDoc(true, plan), err
+		return newDeletionsDoc(true, plan, archives...), err
 	}); err != nil {
 		return err
 	}
 	defer a.removing(&f.removal)()
 	o.DryRun = f.dryRun
 	report, err := gc.DeleteEach(ctx, deps, ids, o)
-	doc := newDeletionsDoc(f.dryRun, report)
+	doc := newDeletionsDoc(f.dryRun, report, archives...)
 	if !f.dryRun {
 		a.toAnnounce(cmd, doc)
 	}

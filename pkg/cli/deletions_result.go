@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/tisnap/tisnap/pkg/gc"
@@ -14,14 +16,24 @@ type deletionsDoc struct {
 	header
 	DryRun bool `json:"dryRun"`
 	*gc.BackupsReport
+	Archives []keptArchive `json:"archives,omitempty"` // of backups that delete deletes
 }
 
 func newPruneDoc(dryRun bool, r *gc.BackupsReport) *deletionsDoc {
 	return &deletionsDoc{header: newHeader("PruneReport"), DryRun: dryRun, BackupsReport: r}
 }
 
-func newDeletionsDoc(dryRun bool, r *gc.BackupsReport) *deletionsDoc {
-	return &deletionsDoc{header: newHeader("BackupDeletions"), DryRun: dryRun, BackupsReport: r}
+// newDeletionsDoc names those of the archives whose backup is deleted.
+func newDeletionsDoc(dryRun bool, r *gc.BackupsReport, archives ...keptArchive) *deletionsDoc {
+	d := &deletionsDoc{header: newHeader("BackupDeletions"), DryRun: dryRun, BackupsReport: r}
+	for _, k := range archives {
+		if slices.ContainsFunc(r.Backups, func(b gc.BackupOutcome) bool {
+			return b.ID == k.Backup && (b.Action == gc.ActionDelete || b.Action == gc.ActionDeleted)
+		}) {
+			d.Archives = append(d.Archives, k)
+		}
+	}
+	return d
 }
 
 // printDeletions prints the decisions even if not all of them could be carried out.
@@ -50,7 +62,7 @@ func (d *deletionsDoc) table(w io.Writer, v view) error {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\n%s\n", d.summary())
-	return err
+	return cmp.Or(err, writeKept(w, d.Archives))
 }
 
 func (d *deletionsDoc) summary() string {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -15,6 +16,7 @@ type gcDoc struct {
 	DryRun bool             `json:"dryRun"`
 	Backup cluster.BackupID `json:"backup,omitempty"` // of a delete
 	*gc.Report
+	Archives []keptArchive `json:"archives,omitempty"` // of a backup that is deleted
 }
 
 func newGCDoc(kind string, dryRun bool, r *gc.Report) *gcDoc {
@@ -68,7 +70,7 @@ func (d *gcDoc) table(w io.Writer, v view) error {
 		}
 	}
 	_, err := fmt.Fprintln(w, d.summary())
-	return err
+	return cmp.Or(err, writeKept(w, d.Archives))
 }
 
 func reasonOf(i gc.Item) string {
