@@ -60,7 +60,7 @@ func (p *patient) checkRepositoryVersions(ctx context.Context, c Check) []Check 
 	return c.ok("versions can be listed and deleted")
 }
 
-// checkRepositoryLock tries what a repository with a retention needs.
+// checkRepositoryLock tries what a bucket with Object Lock needs, and what a repository with a retention does.
 func (p *patient) checkRepositoryLock(ctx context.Context, c Check) []Check {
 	store, err := p.repository()
 	if err != nil {
@@ -83,6 +83,10 @@ func (p *patient) checkRepositoryLock(ctx context.Context, c Check) []Check {
 	if err = unlessAbsent(err); err != nil {
 		return c.outcomeOf(err)
 	}
+	_, _, err = b.Get(ctx, absent(), nullVersion)
+	if err = unlessAbsent(err); err != nil {
+		return c.outcomeOf(err)
+	}
 	err = b.Extend(ctx, absent(), "", objstore.Retention{
 		Mode: objstore.RetainGovernance, Until: p.now().Add(24 * time.Hour),
 	})
@@ -90,10 +94,6 @@ func (p *patient) checkRepositoryLock(ctx context.Context, c Check) []Check {
 	case failure.Is(err, failure.Denied):
 		return c.as(Warn, failure.HintOf(err), "%v; only a repository with a --retention needs it", err)
 	case err != nil:
-		return c.outcomeOf(err)
-	}
-	_, _, err = b.Get(ctx, absent(), nullVersion)
-	if err = unlessAbsent(err); err != nil {
 		return c.outcomeOf(err)
 	}
 	return c.ok("retentions can be read and set, and versions read")

@@ -29,8 +29,10 @@ func TestRun_Repository_EachRightIsTried(t *testing.T) {
 		out[subject] = s
 		return out
 	}
+	noRetention := fault.Rule{Point: "s3.PutObjectRetention", Code: "AccessDenied", Times: -1}
 	for name, row := range map[string]struct {
 		unlocked bool
+		rules    []fault.Rule
 		want     map[string]doctor.Status
 	}{
 		"all":                           {want: ok},
@@ -42,11 +44,19 @@ func TestRun_Repository_EachRightIsTried(t *testing.T) {
 		"s3.GetObjectRetention":         {want: but("object lock", doctor.Fail)},
 		"s3.PutObjectRetention":         {want: but("object lock", doctor.Warn)},
 		"s3.GetObjectLockConfiguration": {want: but("object lock", doctor.Warn)},
+		// Without a retention, too, versions are read. It is the only object that is read.
+		"neither retentions nor versions": {
+			rules: []fault.Rule{noRetention, {Point: "s3.GetObject", Code: "AccessDenied", Times: -1}},
+			want:  but("object lock", doctor.Fail),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan := new(fault.Plan)
 			if len(name) > 3 && name[:3] == "s3." {
 				require.NoError(t, plan.Add(fault.Rule{Point: name, Code: "AccessDenied", Times: -1}))
+			}
+			for _, rule := range row.rules {
+				require.NoError(t, plan.Add(rule))
 			}
 			server := objstoretest.New(objstoretest.Config{Faults: plan})
 			require.NoError(t, server.Start(t.Context()))

@@ -298,16 +298,21 @@ func TestRepository_IsWhatThePageLists(t *testing.T) {
 			listed[action[1]] = true
 		}
 	}
-	p, err := generate.Repository(generate.Storage{Bucket: "archive", Prefix: "prod"}, true)
-	require.NoError(t, err)
-	granted := map[string]bool{}
-	for _, statement := range p.Statement {
-		for _, action := range statement.Action {
-			granted[action] = true
+	granted := func(retained bool) map[string]bool {
+		p, err := generate.Repository(generate.Storage{Bucket: "archive", Prefix: "prod"}, retained)
+		require.NoError(t, err)
+		actions := map[string]bool{}
+		for _, statement := range p.Statement {
+			for _, action := range statement.Action {
+				actions[action] = true
+			}
+			assert.Contains(t, []string{"arn:aws:s3:::archive", "arn:aws:s3:::archive/prod/*"}, statement.Resource)
 		}
-		assert.Contains(t, []string{"arn:aws:s3:::archive", "arn:aws:s3:::archive/prod/*"}, statement.Resource)
+		return actions
 	}
-	assert.Equal(t, listed, granted)
+	assert.Equal(t, listed, granted(true))
+	delete(listed, "s3:PutObjectRetention")
+	assert.Equal(t, listed, granted(false), "a bucket with Object Lock is read by version, whoever locks what is in it")
 }
 
 // The sessions of EKS Pod Identity have transitive tags: STS refuses to assume a further role unless its trust policy

@@ -48,6 +48,19 @@ func TestBucket_Refused_IsDenied(t *testing.T) {
 	}
 }
 
+// The permission to read a version is another one.
+func TestBucket_GetIsRefused_NamesThePermission(t *testing.T) {
+	t.Parallel()
+	plan := new(fault.Plan)
+	require.NoError(t, plan.Add(fault.Rule{Point: "s3.GetObject", Code: "AccessDenied", Times: -1}))
+	b := bucketAt(t, newServer(t, objstoretest.Config{Faults: plan}), "p")
+	_, _, err := b.Get(t.Context(), "a", "null")
+	require.Contains(t, failure.HintOf(err), "grant s3:GetObjectVersion on ")
+	into := make([]byte, 1)
+	require.Contains(t, failure.HintOf(b.GetRange(t.Context(), "a", "null", 0, into)), "grant s3:GetObjectVersion on ")
+	require.Contains(t, failure.HintOf(b.GetRange(t.Context(), "a", "", 0, into)), "grant s3:GetObject on ")
+}
+
 // Compliance stays compliance, and is only made longer.
 func TestBucket_Retain_ComplianceStays(t *testing.T) { //nolint:tparallel // the parts follow each other
 	t.Parallel()

@@ -175,6 +175,10 @@ func (s *s3Store) read(
 		return nil, "", err
 	}
 	in.Bucket, in.Key = aws.String(s.bucket), aws.String(s.prefix+key)
+	action := "s3:GetObject"
+	if in.VersionId != nil {
+		action = "s3:GetObjectVersion"
+	}
 	for try := 1; ; try++ {
 		body, version, again, err := s.get(ctx, in, into)
 		if err == nil {
@@ -185,7 +189,7 @@ func (s *s3Store) read(
 			return nil, "", failure.New(failure.Unready, "get object", target, "%w", err).
 				WithHint("use Amazon S3, or a store that supports Range in GetObject")
 		}
-		err = explainS3(ctx, err, s.call("get object", "s3:GetObject", key))
+		err = explainS3(ctx, err, s.call("get object", action, key))
 		if !again || try == getTries || ctx.Err() != nil {
 			return nil, "", err
 		}
