@@ -10,6 +10,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
+	"github.com/tisnap/tisnap/pkg/failure"
 )
 
 // archiveDoc is the output of `tisnap archive describe`.
@@ -22,8 +23,8 @@ type archiveDoc struct {
 	archiveSummary
 	Manifest manifestOutput `json:"manifest"`
 	// Unread is the share of its blocks that no verification has read, as is to be expected, and Verified when the last
-	// one ended that did not find damage.
-	Unread   float64         `json:"unreadShare"`
+	// one ended that did not find damage; nil if the record of that may not be read.
+	Unread   *float64        `json:"unreadShare,omitempty"`
 	Verified time.Time       `json:"verifiedAt,omitzero"`
 	Items    []archiveVolume `json:"items"`
 }
@@ -76,17 +77,26 @@ func (a *app) archiveDescribe(ctx context.Context, repo *repoFlags, ref string) 
 		return nil, err
 	}
 	defer done()
+	return a.describeArchive(ctx, found)
+}
+
+// describeArchive describes an archive. Who may not read what was verified of it is warned.
+func (a *app) describeArchive(ctx context.Context, found readArchive) (*archiveDoc, error) {
 	read, err := found.Verified(ctx)
-	if err != nil {
+	if err != nil && !failure.Is(err, failure.Denied) {
 		return nil, err
 	}
-	of := read.Of(found.id, found.archive.Maps())
+	a.warn(err)
 	doc := &archiveDoc{
 		header: newHeader("Archive"), Repository: found.ID().String(), ID: found.id,
 		Writers: writers(found.Settings().Storage), Retention: retentionOf(found.Settings()),
 		archiveSummary: *summary(found.archive),
 		Manifest:       manifestOutput{found.archive.Manifest.SHA256.String(), len(found.archive.Manifest.Data)},
-		Unread:         of.Unread, Verified: of.Last, Items: []archiveVolume{},
+		Items:          []archiveVolume{},
+	}
+	if err == nil {
+		of := read.Of(found.id, found.archive.Maps())
+		doc.Unread, doc.Verified = &of.Unread, of.Last
 	}
 	for _, s := range found.archive.Stores {
 		for _, v := range s.Volumes {
@@ -109,12 +119,15 @@ func (d *archiveDoc) names() []string { return nameIf(true, "archive", d.ID) }
 
 // verified is how much of its blocks was read, and when last.
 func (d *archiveDoc) verified(v view) string {
-	if d.Verified.IsZero() {
+	switch {
+	case d.Unread == nil:
+		return "unknown"
+	case d.Verified.IsZero():
 		return "never"
 	}
 	text := v.text(d.Verified)
-	if d.Unread > 0 {
-		text += fmt.Sprintf(", about %.2g%% of its blocks never", max(d.Unread*100, 0.01))
+	if *d.Unread > 0 {
+		text += fmt.Sprintf(", about %.2g%% of its blocks never", max(*d.Unread*100, 0.01))
 	}
 	return text
 }

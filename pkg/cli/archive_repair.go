@@ -140,15 +140,18 @@ func (a *app) archiveRepair(
 	}
 	emit := s.emitVerify(string(f.level))
 	emit(phase.StepStarted, 0, 0)
+	opts := verify.Options{
+		Archives: ids, Level: f.level, Sample: share, Reads: archiveReads,
+		Progress: func(done, total int64) { emit(phase.Progress, done, total) },
+	}
 	report, err := repair.Run(ctx, r, repair.Options{
-		Options: verify.Options{
-			Archives: ids, Level: f.level, Sample: share, Reads: archiveReads,
-			Progress: func(done, total int64) { emit(phase.Progress, done, total) },
-		},
-		Outside: from.of, Owner: "repair", DryRun: f.dryRun,
+		Options: opts, Outside: from.of, Owner: "repair", DryRun: f.dryRun,
 	})
 	emit(phase.StepFinished, 0, 0)
 	s.end()
+	if !f.dryRun && report.Found != nil {
+		a.recordVerified(ctx, r, opts, report.Found) // what was repaired has other maps: that is unread, too
+	}
 	doc := &archiveRepairDoc{
 		header: newHeader("ArchiveRepair"), Repository: r.ID().String(), DryRun: f.dryRun, Report: report,
 	}

@@ -20,7 +20,14 @@ import (
 func (a *app) recordVerified(
 	ctx context.Context, r *repository.Repository, o verify.Options, result *verify.Result,
 ) {
-	err := r.RecordVerified(ctx, o.Archives, result.Whole, o.Sample, time.Now())
+	ids, whole := o.Archives, result.Whole
+	if o.Level != verify.Data { // no block was read: all that it shows is damage
+		ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { _, is := whole[id]; return is })
+		if whole = nil; len(ids) == 0 {
+			return
+		}
+	}
+	err := r.RecordVerified(ctx, ids, whole, o.Sample, time.Now())
 	a.warn(err)
 	if err != nil || a.global.storage == "" {
 		return
@@ -38,19 +45,49 @@ func (a *app) recordVerified(
 	a.warn(err)
 }
 
+// recordTries is how often the document is made again because another command replaced it meanwhile.
+const recordTries = 5
+
 // recordArchives puts into the storage how much of each cluster's archives was verified.
 func recordArchives(ctx context.Context, store objstore.Store, r *repository.Repository) error {
+	key := manifest.ArchivesKey(r.ID().String())
+	for try := 1; ; try++ {
+		text, version, err := objstore.ToReplace(ctx, store, key) // first: who comes later has seen as much
+		if err != nil {
+			return failure.Annotate(err, "record archives", store.URL())
+		}
+		before, err := manifest.DecodeArchives(text)
+		if err != nil { // none, or damaged
+			before = manifest.Archives{}
+		}
+		doc, err := archivesOf(ctx, r)
+		if err != nil {
+			return err
+		}
+		if text, err = doc.Since(before).Encode(); err != nil {
+			return err
+		}
+		err = objstore.WriteOver(ctx, store, key, text, version)
+		if !failure.Is(err, failure.Conflict) || try == recordTries {
+			return failure.Annotate(err, "record archives", store.URL())
+		}
+	}
+}
+
+// archivesOf is what a repository has of each cluster.
+func archivesOf(ctx context.Context, r *repository.Repository) (doc manifest.Archives, err error) {
 	entries, err := r.List(ctx)
 	if err != nil {
-		return err
+		return doc, err
 	}
 	read, err := r.Verified(ctx)
 	if err != nil {
-		return err
+		return doc, err
 	}
-	doc := manifest.Archives{Repository: r.ID().String(), At: time.Now().UTC()}
+	doc = manifest.Archives{Repository: r.ID().String(), At: time.Now().UTC()}
 	for _, e := range entries {
 		if e.Err != nil {
+			doc.Unreadable++
 			continue
 		}
 		name, err := cluster.ParseName(e.Archive.Cluster, "")
@@ -70,20 +107,5 @@ func recordArchives(ctx context.Context, store objstore.Store, r *repository.Rep
 			c.Verified = of.Last
 		}
 	}
-	text, err := doc.Encode()
-	if err != nil {
-		return err
-	}
-	key := manifest.ArchivesKey(doc.Repository)
-	_, version, err := store.Get(ctx, key)
-	switch {
-	case failure.Is(err, failure.NotFound) && failure.HintOf(err) == "":
-		_, err = store.Create(ctx, key, text)
-	case err == nil:
-		_, err = store.Replace(ctx, key, text, version)
-	}
-	if failure.Is(err, failure.Conflict) {
-		return nil // another command has just done it
-	}
-	return failure.Annotate(err, "record archives", store.URL())
+	return doc, nil
 }

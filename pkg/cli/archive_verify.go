@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,7 +45,8 @@ exist, is read by the EBS direct APIs, too, and their checksums are compared wit
 
 What is damaged is named, with the archives, volumes and blocks that it hits, and the exit code
 is 10. A storage that cannot be read is an error of its own. Nothing is changed, except that the
-repository, and the storage of the backups if there is a --storage, record how much was read.`,
+repository, and the storage of the backups if there is a --storage, record how much was read, and
+no longer what is damaged.`,
 		Example: `  tisnap archive verify --level objects --repo s3://archive/prod --repo-identity ops.key
   tisnap archive verify latest --sample 1% --repo s3://archive/prod --repo-identity ops.key`,
 		ValidArgsFunction: a.completeArchives(repo),
@@ -146,9 +148,7 @@ func (a *app) archiveVerify(
 	}
 	emit(phase.StepFinished, 0, 0)
 	s.end()
-	if level == verify.Data {
-		a.recordVerified(ctx, r, opts, result)
-	}
+	a.recordVerified(ctx, r, opts, result)
 	doc := &archiveVerifyDoc{
 		header: newHeader("ArchiveVerification"), Repository: r.ID().String(), Level: level, Result: result,
 	}
@@ -173,7 +173,7 @@ func (s *session) emitVerify(level string) func(what phase.EventType, done, tota
 	}
 }
 
-// archiveIDs are those that the references mean, or all of the repository.
+// archiveIDs are those that the references mean, each once, or all of the repository.
 func archiveIDs(ctx context.Context, r *repository.Repository, refs []string) ([]string, error) {
 	if len(refs) == 0 {
 		ids, err := r.Archives(ctx)
@@ -188,7 +188,9 @@ func archiveIDs(ctx context.Context, r *repository.Repository, refs []string) ([
 		if err != nil {
 			return nil, err
 		}
-		ids = append(ids, id)
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
 	}
 	return ids, nil
 }

@@ -179,6 +179,8 @@ func verified(s *fleet.State, c *fleet.Cluster) g.Node {
 	switch {
 	case !known:
 		return nil
+	case c.Unreadable > 0:
+		return h.P(g.Textf("%s, and %s that cannot be read", archives(c.Archived.Archives), archives(c.Unreadable)))
 	case c.Archived.Verified.IsZero():
 		return h.P(g.Textf("%s, of which no block was verified", archives(c.Archived.Archives)))
 	}

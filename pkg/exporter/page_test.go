@@ -378,3 +378,18 @@ func TestPage_UnverifiedArchives(t *testing.T) {
 	require.Contains(t, metrics, `tisnap_archive_last_verified_timestamp_seconds{cluster="tidb/prod"} `)
 	require.NotContains(t, metrics, "else/where")
 }
+
+// While an archive cannot be read, whose it is is unknown: nothing is taken for verified.
+func TestPage_ArchiveCannotBeRead_IsUnverified(t *testing.T) {
+	t.Parallel()
+	store := objstoretest.NewMemory(nil)
+	s, x := exportertest.New(t.Context(), store), exporter.New(store, exporter.Options{})
+	now, prod := time.Now(), cluster.Name{Namespace: "tidb", Name: "prod"}
+	s.Sealed("b", prod, "r1", now)
+	s.Archives("aa", manifest.ClustersArchives{Cluster: prod, Archives: 2, Blocks: 300, Verified: now})
+	s.UnreadableArchives("bb", 1, manifest.ClustersArchives{Cluster: prod, Archives: 1, Blocks: 100, Verified: now})
+	require.NoError(t, s.Err())
+	require.NoError(t, x.Refresh(t.Context()))
+	require.Contains(t, get(t, x, "/").Body.String(), "<p>3 archives, and 1 archive that cannot be read</p>")
+	require.Contains(t, get(t, x, "/metrics").Body.String(), "tisnap_archive_unverified_ratio{cluster=\"tidb/prod\"} 1\n")
+}

@@ -10,7 +10,7 @@ import (
 )
 
 // readArchives reads what repositories had of the clusters. unreadable are the keys of those that cannot be decoded.
-func (r *Reader) readArchives(ctx context.Context) (of []manifest.ClustersArchives, unreadable []string, err error) {
+func (r *Reader) readArchives(ctx context.Context) (of []manifest.Archives, unreadable []string, err error) {
 	objects, err := r.store.List(ctx, manifest.ArchivesPrefix)
 	if err != nil {
 		return nil, nil, failure.Annotate(err, "list archives", r.store.URL())
@@ -37,28 +37,35 @@ func (r *Reader) readArchives(ctx context.Context) (of []manifest.ClustersArchiv
 			unreadable = append(unreadable, o.Key)
 			continue
 		}
-		of = append(of, found[i].Clusters...)
+		of = append(of, found[i])
 	}
 	return of, unreadable, err
 }
 
-// addArchives adds those of a cluster in one repository, if the storage knows the cluster.
-func (s *State) addArchives(of manifest.ClustersArchives) {
-	c := s.Clusters[of.Cluster]
-	if c == nil {
-		return
-	}
-	c.Archived.Archives += of.Archives
-	c.Archived.Blocks += of.Blocks
-	c.Archived.UnreadBlocks += of.UnreadBlocks
-	if of.Verified.After(c.Archived.Verified) {
-		c.Archived.Verified = of.Verified
+// addArchives adds those in one repository, of the clusters that the storage knows.
+func (s *State) addArchives(doc manifest.Archives) {
+	for _, of := range doc.Clusters {
+		c := s.Clusters[of.Cluster]
+		if c == nil {
+			continue
+		}
+		c.Archived.Archives += of.Archives
+		c.Archived.Blocks += of.Blocks
+		c.Archived.UnreadBlocks += of.UnreadBlocks
+		if of.Verified.After(c.Archived.Verified) {
+			c.Archived.Verified = of.Verified
+		}
+		c.Unreadable += doc.Unreadable
 	}
 }
 
 // Unverified is the share of the blocks of the cluster's archives that no verification has read, as is to be expected;
-// false if there are none, or it was never recorded.
+// all of them while an archive, which may be of the cluster, cannot be read. It is false if there are none, or it was
+// never recorded.
 func (c *Cluster) Unverified() (share float64, known bool) {
+	if c.Unreadable > 0 {
+		return 1, true
+	}
 	if c.Archived.Blocks <= 0 {
 		return 0, false
 	}

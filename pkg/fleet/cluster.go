@@ -30,6 +30,8 @@ type Cluster struct {
 	// Restored is the newest restore of a backup of this cluster that was done, into any cluster; nil without one.
 	Restored *history.Run
 	Archived manifest.ClustersArchives // in all repositories; empty without a record of it
+	// Unreadable are the archives, of whatever cluster, that cannot be read in the repositories that have some of it.
+	Unreadable int
 
 	Snapshots int
 	SizeGiB   int64

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -19,6 +20,7 @@ type Archives struct {
 	Repository string             `json:"repository"` // its id
 	At         time.Time          `json:"at"`
 	Clusters   []ClustersArchives `json:"clusters"`
+	Unreadable int                `json:"unreadable,omitempty"` // archives, of whatever cluster, that cannot be read
 }
 
 // ClustersArchives are the archives of a cluster's backups. A block that archives share counts for each.
@@ -28,6 +30,19 @@ type ClustersArchives struct {
 	Blocks       int64        `json:"blocks"`              // saved, of 512 KiB
 	UnreadBlocks float64      `json:"unreadBlocks"`        // that no verification has read yet, as is to be expected
 	Verified     time.Time    `json:"verifiedAt,omitzero"` // when the last one ended that read any of them
+}
+
+// Since adds the clusters that an earlier document had and this one lacks, while archives cannot be read: these may be
+// theirs.
+func (a Archives) Since(before Archives) Archives {
+	a.Clusters = slices.Clone(a.Clusters)
+	for _, c := range before.Clusters {
+		of := func(has ClustersArchives) bool { return has.Cluster == c.Cluster }
+		if a.Unreadable > 0 && !slices.ContainsFunc(a.Clusters, of) {
+			a.Clusters = append(a.Clusters, c)
+		}
+	}
+	return a
 }
 
 // Encode is the document's JSON. The schema fields are filled in.

@@ -82,8 +82,8 @@ func storageTable() []Metric {
 		{"tisnap_archive_last_cost_usd", byCluster, "What AWS bills for its requests; absent if " +
 			"a price is unknown", exporter},
 		{"tisnap_archive_unverified_ratio", byCluster, "Share of the blocks of the cluster's archives that no " +
-			"`tisnap archive verify` with the storage has read yet; if it reads samples, the expected share",
-			exporter},
+			"`tisnap archive verify` with the storage has read yet; if it reads samples, the expected share; 1 while " +
+			"an archive of a repository with some of it cannot be read", exporter},
 		{"tisnap_archive_last_verified_timestamp_seconds", byCluster, "When the last `tisnap archive verify` ended " +
 			"that read blocks of the cluster's archives and found no damage in one of them", exporter},
 		{"tisnap_backup_last_size_bytes", byCluster, "Size of the volumes in the newest sealed backup", exporter},

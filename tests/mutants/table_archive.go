@@ -29,7 +29,7 @@ func archiveGuards() []Mutant {
 			"	if v.options.Level != Objects {", "	if false {",
 			"TestRun_Levels"),
 		in("pkg/archive/verify/check.go", "verify takes a block that cannot be read for sound", asItWas,
-			"			if lost != nil {\n				c.lose(i, lost)", "			if false {\n				c.lose(i, lost)",
+			"				c.lose(i, lost)\n				c.share(read[i], lost)\n", "",
 			"TestRun_FlippedBit_IsOfOneBlock"),
 		in("pkg/archive/volume/stream.go", "a damaged block is zeros on standard output", asItWas,
 			"	return window, failed(\"restore volume\", v, bad.ranges())", "	return window, nil",

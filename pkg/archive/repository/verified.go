@@ -36,10 +36,7 @@ func (r *Repository) Verified(ctx context.Context) (Verified, error) {
 }
 
 func (r *Repository) verified(ctx context.Context) (Verified, objstore.Version, error) {
-	object, version, err := r.store.Get(ctx, format.VerifiedPath)
-	if damagedOrGone(err) {
-		return Verified{}, version, nil
-	}
+	object, version, err := objstore.ToReplace(ctx, r.store, format.VerifiedPath)
 	v := Verified{}
 	if err == nil && r.keys.OpenUnit(format.VerifiedPath, object, &v) != nil {
 		v = Verified{}
@@ -83,11 +80,7 @@ func (r *Repository) RecordVerified(
 		if err != nil {
 			return failure.Annotate(err, op, r.store.URL())
 		}
-		if version == "" {
-			_, err = r.store.Create(ctx, format.VerifiedPath, object)
-		} else {
-			_, err = r.store.Replace(ctx, format.VerifiedPath, object, version)
-		}
+		err = objstore.WriteOver(ctx, r.store, format.VerifiedPath, object, version)
 		if !failure.Is(err, failure.Conflict) || try == verifiedTries {
 			return failure.Annotate(err, op, r.store.URL())
 		}

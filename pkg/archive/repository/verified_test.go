@@ -1,6 +1,11 @@
 package repository_test
 
 import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
 	"testing"
 	"time"
 
@@ -8,6 +13,8 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/archive/archivetest"
 	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
 )
 
@@ -70,4 +77,85 @@ func TestRecordVerified_UnreadUntilRead(t *testing.T) {
 	requireUnread(1, 1)
 	record(1, "one")
 	requireUnread(0, 1)
+}
+
+// rotten is a store in which the record fails its checksum until it is replaced.
+type rotten struct {
+	objstore.Store
+	is bool
+}
+
+func (r *rotten) Get(ctx context.Context, key string) ([]byte, objstore.Version, error) {
+	if r.is && key == format.VerifiedPath {
+		return nil, "", failure.New(failure.Corrupt, "get object", key, "checksum did not match")
+	}
+	return r.Store.Get(ctx, key)
+}
+
+func (r *rotten) Replace(ctx context.Context, key string, body []byte, old objstore.Version) (objstore.Version, error) {
+	version, err := r.Store.Replace(ctx, key, body, old)
+	r.is = r.is && err != nil
+	return version, err
+}
+
+// A record that is damaged in the storage is replaced by the next one.
+func TestRecordVerified_RecordIsDamaged_IsReplaced(t *testing.T) {
+	t.Parallel()
+	store := &rotten{Store: objstoretest.NewMemory(nil)}
+	r, _, err := archivetest.New(t.Context(), store, 1<<20)
+	require.NoError(t, err)
+	a := &format.Archive{Backup: "one", Manifest: format.NewManifest(nil)}
+	require.NoError(t, r.Commit(t.Context(), "one", a))
+	whole := map[string]format.Digest{"one": a.Maps()}
+	for _, store.is = range []bool{false, true} {
+		require.NoError(t, r.RecordVerified(t.Context(), []string{"one"}, whole, .5, time.Now()))
+		v, err := r.Verified(t.Context())
+		require.NoError(t, err)
+		require.InDelta(t, .5, v.Of("one", a.Maps()).Unread, 1e-9)
+	}
+}
+
+// The samples that docs/archive.md names keep the alert TisnapUnverified quiet: it fires if more than half was unread for
+// 30 days.
+func TestRecordVerified_WeeklySamplesOfTheDocs_Suffice(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/archive.md")
+	require.NoError(t, err)
+	const each = `a weekly sample of ([0-9]+)% suffices for daily archives\s+that are kept for 30 days, and of ([0-9]+)% for any`
+	named := regexp.MustCompile(each).FindStringSubmatch(string(page))
+	require.NotNil(t, named)
+	for kept, percent := range map[int]string{30: named[1], 2: named[2], 7: named[2], 365: named[2]} {
+		share, err := strconv.ParseFloat(percent, 64)
+		require.NoError(t, err)
+		store := objstoretest.NewMemory(nil)
+		r, _, err := archivetest.New(t.Context(), store, 1<<20)
+		require.NoError(t, err)
+		var ids []string
+		quiet := 0
+		for day := range 100 {
+			id := fmt.Sprintf("day-%d", day)
+			require.NoError(t, r.Commit(t.Context(), id, &format.Archive{Backup: id, Manifest: format.NewManifest(nil)}))
+			if ids = append(ids, id); len(ids) > kept {
+				require.NoError(t, store.Delete(t.Context(), "archives/"+ids[0]))
+				ids = ids[1:]
+			}
+			if day%7 == 6 {
+				whole := map[string]format.Digest{}
+				for _, id := range ids {
+					whole[id] = format.Digest{}
+				}
+				require.NoError(t, r.RecordVerified(t.Context(), ids, whole, share/100, time.Now()))
+			}
+			v, err := r.Verified(t.Context())
+			require.NoError(t, err)
+			unread := 0.
+			for _, id := range ids {
+				unread += v.Of(id, format.Digest{}).Unread
+			}
+			if unread/float64(len(ids)) <= .5 {
+				quiet = day
+			}
+			require.Less(t, day-quiet, 30, "%s%% of archives that are kept for %d days", percent, kept)
+		}
+	}
 }

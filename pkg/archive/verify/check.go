@@ -27,7 +27,7 @@ type check struct {
 	part   volume.Part
 	places format.Segment // of which those that are found to be bad, or are not looked at, are Absent
 
-	mu  sync.Mutex // guards bad and places
+	mu  sync.Mutex // guards bad, places and the verifier's lost
 	bad []bad
 }
 
@@ -55,6 +55,13 @@ func (c *check) lose(i int, err error) {
 	defer c.mu.Unlock()
 	c.bad = append(c.bad, bad{c.part.First + int64(i), c.part.Places[i].Pack.Name, err})
 	c.places[i] = format.Place{}
+}
+
+// share notes a block that all archives with its place have lost.
+func (c *check) share(of format.Place, why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.verifier.lost[of] = why
 }
 
 // objects looks for the blocks' packs in the listing.
@@ -142,15 +149,15 @@ func (c *check) data(ctx context.Context, of format.Volume) error {
 	return c.repository.ReadBlocks(ctx, read, c.options.Reads,
 		func(_ context.Context, i int, block []byte, lost error) error {
 			want := min(volume.BlockSize, of.Size-(c.part.First+int64(i))*volume.BlockSize)
-			switch {
-			case lost != nil:
-			case int64(len(block)) != want:
-				lost = failure.New(failure.Corrupt, "read block", "", "it has %d bytes, not %d", len(block), want)
-			case sha256.Sum256(block) != read[i].Block.Digest:
+			if lost == nil && sha256.Sum256(block) != read[i].Block.Digest {
 				lost = failure.New(failure.Corrupt, "read block", "", "its content is not that of its digest")
 			}
-			if lost != nil {
+			switch {
+			case lost != nil:
 				c.lose(i, lost)
+				c.share(read[i], lost)
+			case int64(len(block)) != want: // in this volume
+				c.lose(i, failure.New(failure.Corrupt, "read block", "", "it has %d bytes, not %d", len(block), want))
 			}
 			return nil
 		})

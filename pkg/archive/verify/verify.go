@@ -83,13 +83,14 @@ type verifier struct {
 	packs      *repository.PackSizes
 	hidden     map[string]bool             // keys: see Repository.Hidden
 	clean      map[format.SegmentName]bool // whose blocks need not be read again
+	lost       map[format.Place]error      // blocks that were read
 	total      int64                       // segments
 	result     Result
 }
 
 // Run verifies archives. Damage is in the result; an error is what kept it from looking.
 func Run(ctx context.Context, r *repository.Repository, o Options) (*Result, error) {
-	v := &verifier{repository: r, options: o, clean: map[format.SegmentName]bool{}}
+	v := &verifier{repository: r, options: o, clean: map[format.SegmentName]bool{}, lost: map[format.Place]error{}}
 	v.result.Findings, v.result.Whole = []Finding{}, map[string]format.Digest{}
 	archives, err := v.archives(ctx)
 	if err != nil {
@@ -121,6 +122,9 @@ func Run(ctx context.Context, r *repository.Repository, o Options) (*Result, err
 		if len(v.result.Findings) == before {
 			v.result.Whole[o.Archives[i]] = a.Maps()
 		}
+	}
+	if err := v.spread(ctx, archives); err != nil {
+		return nil, err
 	}
 	return &v.result, nil
 }

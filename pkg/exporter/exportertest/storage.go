@@ -68,8 +68,14 @@ func (s *Storage) Report(r *report.Report) {
 
 // Archives adds what a repository has.
 func (s *Storage) Archives(repository string, of ...manifest.ClustersArchives) {
+	s.UnreadableArchives(repository, 0, of...)
+}
+
+// UnreadableArchives is Archives of a repository in which some archives cannot be read.
+func (s *Storage) UnreadableArchives(repository string, unreadable int, of ...manifest.ClustersArchives) {
 	s.put(manifest.ArchivesKey(repository), manifest.Archives{
 		APIVersion: manifest.APIVersion, Kind: manifest.ArchivesKind, Repository: repository, Clusters: of,
+		Unreadable: unreadable,
 	})
 }
 
