@@ -24,7 +24,7 @@ func workerGuards() []Mutant {
 			"		err = failure.Join(err, j.Remove(ctx, made))\n", "",
 			"TestMakeIf_NotAllowed_LeavesNoJob"),
 		in("pkg/cli/archive_workers.go", "a Job that cannot be made is waited for without a deadline", "every wait ends",
-			"w.jobs.Make(making, spec)", "w.jobs.Make(ctx, spec)",
+			"context.WithTimeout(ctx, w.jobs.StartWithin)", "context.WithCancel(ctx)",
 			"TestArchiveWorkers_JobCannotBeMade_Fails"),
 		in("pkg/kube/workers/jobs.go", "a Job that took the place of a run's is deleted", own,
 			"apierrors.IsNotFound(err) || err == nil && found.UID != uid:", "apierrors.IsNotFound(err):",

@@ -267,17 +267,17 @@ func (c *Claims) bound(ctx context.Context, claim Claim) (*corev1.PersistentVolu
 			"persistent volume %s is not a block volume of a CSI driver that is bound to it", pv.Name).
 			WithHint("name a StorageClass of a CSI driver that has block volumes")
 	}
-	return pv, isNew(pv, found, op)
+	return pv, isNew(pv, found, op,
+		"name a StorageClass of which no persistent volume is available, and begin another run by --run-id")
 }
 
 // isNew checks that the volume was made for the claim.
-func isNew(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, op string) error {
+func isNew(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, op, hint string) error {
 	if !pv.CreationTimestamp.Before(&claim.CreationTimestamp) {
 		return nil
 	}
 	return failure.New(failure.Conflict, op, claim.Namespace+"/"+claim.Name,
-		"persistent volume %s was there before the claim, and may have content", pv.Name).
-		WithHint("name a StorageClass of which no persistent volume is available, and begin another run by --run-id")
+		"persistent volume %s was there before the claim, and may have content", pv.Name).WithHint("%s", hint)
 }
 
 // Mark notes on the claim what its volume has by now: whoever uses it from then on may change it. It waits until ctx

@@ -124,7 +124,7 @@ func (c *Claims) unused(
 			WithHint("kubectl -n %s get pvc %s -o yaml: whose is it?", claim.Namespace, claim.Name)
 	}
 	if pv != nil {
-		if err := isNew(pv, found, op); err != nil {
+		if err := isNew(pv, found, op, "delete the claim by kubectl if its volume is not needed"); err != nil {
 			return nil, nil, err
 		}
 		if other := sameDisk(list.Items, pv); other != "" {
