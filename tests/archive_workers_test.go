@@ -16,6 +16,7 @@ import (
 	"filippo.io/age"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tisnap/tisnap/pkg/cli"
@@ -79,8 +80,8 @@ func (p *podsPlace) pod(ctx context.Context, t *testing.T, pod *corev1.Pod) int3
 		return 0
 	}
 	spec := pod.Spec.Containers[0]
-	i := slices.IndexFunc(spec.Env, func(e corev1.EnvVar) bool { return e.Name == "JOB_COMPLETION_INDEX" })
-	args := append(slices.Clone(spec.Args), "--name", pod.Spec.Hostname, "--index", spec.Env[i].Value)
+	index := pod.Labels[batchv1.JobCompletionIndexAnnotation] // which the pod has as $JOB_COMPLETION_INDEX
+	args := append(slices.Clone(spec.Args), "--name", pod.Spec.Hostname, "--index", index)
 	for i, arg := range args {
 		if strings.HasPrefix(arg, "--repo-identity=") {
 			assert.Equal(t, "--repo-identity=/etc/tisnap/archive/identity", arg)

@@ -1,10 +1,13 @@
 package kube_test
 
-import "testing"
+import (
+	"maps"
+	"testing"
+)
 
 // contract is what an API server has to do for tisnap. The stand-in and the real one pass the same cases.
 func contract() map[string]func(*testing.T, system) {
-	return map[string]func(*testing.T, system){
+	cases := map[string]func(*testing.T, system){
 		"discovery names TidbCluster":                                    discoveryNamesTidbCluster,
 		"a cluster that is missing is NotFound":                          missingClusterIsNotFound,
 		"a cluster is made once, and by one run":                         clusterIsMadeOnce,
@@ -34,6 +37,8 @@ func contract() map[string]func(*testing.T, system) {
 		"a watch list ends with a bookmark":                              watchListEndsWithABookmark,
 		"discovery lists what is served":                                 discoveryListsWhatIsServed,
 	}
+	maps.Copy(cases, jobsContract())
+	return cases
 }
 
 func TestContract_StandIn(t *testing.T) {

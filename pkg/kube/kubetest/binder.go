@@ -110,8 +110,17 @@ func misfit(pvc *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) stri
 		return "requested PV is too small"
 	case class != pv.Spec.StorageClassName:
 		return "storageClassName does not match"
+	case modeOf(pvc.Spec.VolumeMode) != modeOf(pv.Spec.VolumeMode):
+		return "incompatible volumeMode"
 	}
 	return ""
+}
+
+func modeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
+	if mode == nil {
+		return corev1.PersistentVolumeFilesystem
+	}
+	return *mode
 }
 
 func (o *Operator) bind(pvc *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) {

@@ -2,6 +2,7 @@ package kubetest
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +35,13 @@ func (o *Operator) warn(about object, reason, message string) {
 		})
 		return
 	}
-	o.create(events, &corev1.Event{
+	o.create(events, warning(about, reason, message, o.now()))
+}
+
+// warning is an event of a new warning.
+func warning(about object, reason, message string, at time.Time) *corev1.Event {
+	m, now := meta(about), metav1.NewTime(at.UTC())
+	return &corev1.Event{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: m.GetNamespace(), Name: fmt.Sprintf("%s.%s", m.GetName(), string(uuid.NewUUID())[:8])},
 		InvolvedObject: corev1.ObjectReference{
@@ -42,5 +49,5 @@ func (o *Operator) warn(about object, reason, message string) {
 		},
 		Type: corev1.EventTypeWarning, Reason: reason, Message: message, Count: 1, FirstTimestamp: now, LastTimestamp: now,
 		Source: corev1.EventSource{Component: "testbed"},
-	})
+	}
 }

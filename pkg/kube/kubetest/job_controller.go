@@ -1,10 +1,13 @@
 package kubetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,8 +24,9 @@ const (
 	jobPoll = 10 * time.Millisecond
 )
 
-// RunJobs is the controller of indexed Jobs, and the kubelet of their pods, until ctx ends: run is what a pod does and
-// returns its exit code; its context ends with the pod. A pod that fails is made again at once, not after ten seconds.
+// RunJobs is the controller of Jobs that are indexed or of one pod, and the kubelet of their pods, until ctx ends: run is
+// what a pod does and returns its exit code; its context ends when the pod is deleted. A pod that fails is made again at
+// once, not after ten seconds.
 func (s *Server) RunJobs(ctx context.Context, run func(context.Context, *corev1.Pod) int32) {
 	k := &jobKubelet{server: s, run: run, stop: map[types.UID]context.CancelFunc{}}
 	defer k.pods.Wait()
@@ -42,72 +46,223 @@ type jobKubelet struct {
 	stop   map[types.UID]context.CancelFunc
 }
 
-// sweep ends what pods do that are gone, or were evicted.
+// sweep ends what pods do that are deleted, or were evicted, and releases those that have ended and that no Job counts.
 func (k *jobKubelet) sweep() {
-	there := map[types.UID]bool{}
+	running := map[types.UID]bool{}
 	for _, o := range k.server.store.peekAll(pods, "") {
-		there[meta(o).GetUID()] = inType[corev1.Pod](k.server.store, o).Status.Phase == corev1.PodRunning
+		pod := inType[corev1.Pod](k.server.store, o)
+		running[pod.UID] = pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil
+		owner := metav1.GetControllerOf(pod)
+		if !uncounted(pod) || owner == nil {
+			continue
+		}
+		job, exists := typed[batchv1.Job](k.server.store, jobs, pod.Namespace, owner.Name)
+		if !exists || job.UID != owner.UID || job.DeletionTimestamp != nil || jobEnded(&job) {
+			k.release(pod)
+		}
 	}
 	for uid, stop := range k.stop {
-		if !there[uid] {
+		if !running[uid] {
 			stop()
 			delete(k.stop, uid)
 		}
 	}
 }
 
-// reconcile makes the pods of a Job that are missing, and finds out how the Job stands.
-func (k *jobKubelet) reconcile(ctx context.Context, job batchv1.Job) {
-	if job.Spec.BackoffLimitPerIndex == nil || job.DeletionTimestamp != nil || jobEnded(&job) {
-		return
-	}
-	own := k.of(&job)
-	var status batchv1.JobStatus
-	var failedIndexes []string
-	ready := int32(0)
-	for i := range int(*job.Spec.Completions) {
-		failures, active, done := int32(0), false, false
-		for _, pod := range own[i] {
-			switch action := verdict(&job, &pod); {
-			case pod.Status.Phase == corev1.PodSucceeded:
-				done = true
-			case pod.Status.Phase != corev1.PodFailed:
-				active = true
-				ready++
-			case action == batchv1.PodFailurePolicyActionFailJob:
-				k.fail(&job, "PodFailurePolicy", fmt.Sprintf("Container %s for pod %s/%s failed with exit code %d matching FailJob rule",
-					pod.Spec.Containers[0].Name, pod.Namespace, pod.Name, exitCode(&pod)))
-				return
-			case action != batchv1.PodFailurePolicyActionIgnore:
-				failures++
-			}
-		}
-		status.Failed += failures
-		switch {
-		case done:
-			status.Succeeded++
-		case failures > *job.Spec.BackoffLimitPerIndex:
-			failedIndexes = append(failedIndexes, strconv.Itoa(i))
-		case !active:
-			k.start(ctx, &job, i)
-			status.Active++
-		default:
-			status.Active++
-		}
-	}
-	if int(status.Succeeded)+len(failedIndexes) == int(*job.Spec.Completions) && len(failedIndexes) > 0 {
-		k.fail(&job, "FailedIndexes", "Job has failed indexes")
-		return
-	}
-	modify[batchv1.Job](k.server.store, jobs, job.Namespace, job.Name, func(j *batchv1.Job) {
-		if j.UID != job.UID {
-			return
-		}
-		j.Status.Active, j.Status.Succeeded, j.Status.Failed, j.Status.Ready = status.Active, status.Succeeded, status.Failed, &ready
-		if status.Succeeded == *job.Spec.Completions {
-			j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue})
+// uncounted reports whether a pod has ended and its Job has not counted it.
+func uncounted(pod *corev1.Pod) bool {
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return ended && slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer)
+}
+
+// release removes a pod's finalizer, and so the pod if it is deleted.
+func (k *jobKubelet) release(pod *corev1.Pod) {
+	modify[corev1.Pod](k.server.store, pods, pod.Namespace, pod.Name, func(p *corev1.Pod) {
+		if p.UID == pod.UID {
+			p.Finalizers = nil
 		}
 	})
+}
+
+// round is one look at a Job and its pods. The pod of a Job that is not indexed counts as that of index 0.
+type round struct {
+	job          *batchv1.Job
+	indexed      bool
+	retries      int32
+	own          map[int][]corev1.Pod
+	status       batchv1.JobStatus
+	done, failed map[int]bool // indexes
+	failing      *batchv1.JobCondition
+	counted      []corev1.Pod
+}
+
+// reconcile counts the pods of a Job that have ended, makes those that are missing, and finds out how the Job stands. As in
+// the real one, a pod counts as failed when it has ended, whoever deleted it, and its index is made again only then.
+func (k *jobKubelet) reconcile(ctx context.Context, job batchv1.Job) {
+	r := &round{job: &job, own: k.of(&job), status: *job.Status.DeepCopy(), done: indexes(job.Status.CompletedIndexes)}
+	switch limit := cmp.Or(job.Spec.BackoffLimitPerIndex, job.Spec.BackoffLimit); {
+	case limit == nil, job.DeletionTimestamp != nil, jobEnded(&job):
+		return
+	default:
+		r.retries, r.indexed, r.failed = *limit, job.Spec.BackoffLimitPerIndex != nil, map[int]bool{}
+	}
+	if job.Status.FailedIndexes != nil {
+		r.failed = indexes(*job.Status.FailedIndexes)
+	}
+	r.status.Active, r.status.Ready = 0, new(int32(0))
+	r.failing = jobCondition(&job, batchv1.JobFailureTarget)
+	if r.failing == nil {
+		r.failing = r.failJob()
+	}
+	for i := range int(*job.Spec.Completions) {
+		k.index(ctx, r, i)
+	}
+	if all := len(r.done) + len(r.failed); r.failing == nil && len(r.failed) > 0 && all == int(*job.Spec.Completions) {
+		r.failing = failureTarget("FailedIndexes", "Job has failed indexes")
+		if !r.indexed {
+			r.failing = failureTarget("BackoffLimitExceeded", "Job has reached the specified backoff limit")
+		}
+	}
+	k.write(r)
+	for _, pod := range r.counted {
+		k.release(&pod)
+	}
+	if r.failing != nil {
+		k.deleteRunning(r)
+	}
+}
+
+// index looks at the pods of an index.
+func (k *jobKubelet) index(ctx context.Context, r *round, i int) {
+	var last *corev1.Pod // the one that has ended and is not counted yet
+	runs := false
+	for _, pod := range r.own[i] {
+		switch {
+		case uncounted(&pod):
+			last = &pod
+		case pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed:
+		default:
+			runs = true
+			r.status.Active++
+			if pod.DeletionTimestamp == nil {
+				*r.status.Ready++
+			}
+		}
+	}
+	failures, more := 0, false
+	if last != nil {
+		failures, more = r.failures(last)
+		switch {
+		case last.Status.Phase == corev1.PodSucceeded:
+			r.done[i] = true
+		case more && failures > int(r.retries):
+			r.failed[i] = true
+		}
+	}
+	if !runs && !r.done[i] && !r.failed[i] && r.failing == nil {
+		if !k.start(ctx, r.job, podOf(r, i, failures)) {
+			return // it is counted when the next one is made
+		}
+		r.status.Active++
+	}
+	if last != nil {
+		r.counted = append(r.counted, *last)
+	}
+	if more {
+		r.status.Failed++
+	}
+}
+
+// failures is how often an index has failed with this pod, and whether the pod counts.
+func (r *round) failures(pod *corev1.Pod) (n int, counts bool) {
+	n, _ = strconv.Atoi(pod.Annotations[batchv1.JobIndexFailureCountAnnotation])
+	if pod.Status.Phase != corev1.PodFailed {
+		return n, false
+	}
+	if action, _ := verdict(r.job, pod); action == batchv1.PodFailurePolicyActionIgnore {
+		return n, false
+	}
+	return n + 1, true
+}
+
+// failJob is the condition if a pod ended with an exit code that fails its Job.
+func (r *round) failJob() *batchv1.JobCondition {
+	for _, i := range slices.Sorted(maps.Keys(r.own)) {
+		for _, pod := range r.own[i] {
+			if pod.Status.Phase != corev1.PodFailed {
+				continue
+			}
+			if action, rule := verdict(r.job, &pod); action == batchv1.PodFailurePolicyActionFailJob {
+				return failureTarget("PodFailurePolicy", fmt.Sprintf(
+					"Container %s for pod %s/%s failed with exit code %d matching FailJob rule at index %d",
+					pod.Spec.Containers[0].Name, pod.Namespace, pod.Name, exitCode(&pod), rule))
+			}
+		}
+	}
+	return nil
+}
+
+func failureTarget(reason, message string) *batchv1.JobCondition {
+	return &batchv1.JobCondition{
+		Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue, Reason: reason, Message: message,
+	}
+}
+
+// write writes the status. A Job that is to fail has failed once none of its pods runs.
+func (k *jobKubelet) write(r *round) {
+	r.status.Succeeded, r.status.CompletedIndexes = int32(len(r.done)), listed(r.done) //nolint:gosec // a few
+	r.status.FailedIndexes = new(listed(r.failed))
+	if r.failing != nil {
+		next := *r.failing
+		if jobCondition(r.job, batchv1.JobFailureTarget) != nil && r.status.Active == 0 {
+			next.Type = batchv1.JobFailed
+		}
+		if jobCondition(r.job, next.Type) == nil {
+			r.status.Conditions = append(r.status.Conditions, next)
+		}
+	} else if r.status.Succeeded == *r.job.Spec.Completions {
+		for _, c := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete} {
+			r.status.Conditions = append(r.status.Conditions, batchv1.JobCondition{
+				Type: c, Status: corev1.ConditionTrue, Reason: "CompletionsReached",
+			})
+		}
+	}
+	modify[batchv1.Job](k.server.store, jobs, r.job.Namespace, r.job.Name, func(j *batchv1.Job) {
+		if j.UID == r.job.UID {
+			j.Status = r.status
+		}
+	})
+}
+
+// deleteRunning deletes the pods of a Job that run.
+func (k *jobKubelet) deleteRunning(r *round) {
+	pod, _ := resourceByKind("Pod")
+	for _, own := range r.own {
+		for _, p := range own {
+			if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+				_, _ = k.server.store.remove(pod, p.Namespace, p.Name, metav1.DeleteOptions{}) // or it is gone already
+			}
+		}
+	}
+}
+
+// indexes are those of a list in a status, in which listed writes no ranges.
+func indexes(list string) map[int]bool {
+	found := map[int]bool{}
+	for one := range strings.SplitSeq(list, ",") {
+		if i, err := strconv.Atoi(one); err == nil {
+			found[i] = true
+		}
+	}
+	return found
+}
+
+func listed(of map[int]bool) string {
+	var list []string
+	for _, i := range slices.Sorted(maps.Keys(of)) {
+		list = append(list, strconv.Itoa(i))
+	}
+	return strings.Join(list, ",")
 }
 
 // of are a Job's pods by index.
@@ -124,10 +279,17 @@ func (k *jobKubelet) of(job *batchv1.Job) map[int][]corev1.Pod {
 	return own
 }
 
+func jobCondition(job *batchv1.Job, of batchv1.JobConditionType) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		if c := &job.Status.Conditions[i]; c.Type == of && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
 func jobEnded(job *batchv1.Job) bool {
-	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
-		return c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed)
-	})
+	return jobCondition(job, batchv1.JobComplete) != nil || jobCondition(job, batchv1.JobFailed) != nil
 }
 
 func exitCode(pod *corev1.Pod) int32 {
@@ -139,66 +301,46 @@ func exitCode(pod *corev1.Pod) int32 {
 	return 0
 }
 
-// verdict is the action of the first rule that a failed pod matches; Count without one.
-func verdict(job *batchv1.Job, pod *corev1.Pod) batchv1.PodFailurePolicyAction {
+// verdict is the action of the first rule that a failed pod matches, and its place; Count without one.
+func verdict(job *batchv1.Job, pod *corev1.Pod) (action batchv1.PodFailurePolicyAction, rule int) {
 	if job.Spec.PodFailurePolicy == nil {
-		return batchv1.PodFailurePolicyActionCount
+		return batchv1.PodFailurePolicyActionCount, 0
 	}
-	for _, rule := range job.Spec.PodFailurePolicy.Rules {
-		for _, on := range rule.OnPodConditions {
+	for i, r := range job.Spec.PodFailurePolicy.Rules {
+		for _, on := range r.OnPodConditions {
 			if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 				return c.Type == on.Type && c.Status == on.Status
 			}) {
-				return rule.Action
+				return r.Action, i
 			}
 		}
-		if codes := rule.OnExitCodes; codes != nil &&
+		if codes := r.OnExitCodes; codes != nil &&
 			slices.Contains(codes.Values, exitCode(pod)) == (codes.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn) {
-			return rule.Action
+			return r.Action, i
 		}
 	}
-	return batchv1.PodFailurePolicyActionCount
+	return batchv1.PodFailurePolicyActionCount, 0
 }
 
-// fail ends a Job, and its pods that run.
-func (k *jobKubelet) fail(job *batchv1.Job, reason, message string) {
-	r, _ := resourceByKind("Pod")
-	for _, own := range k.of(job) {
-		for _, pod := range own {
-			if pod.Status.Phase == corev1.PodRunning {
-				_, _ = k.server.store.remove(r, pod.Namespace, pod.Name, metav1.DeleteOptions{}) // or it is gone already
-			}
-		}
-	}
-	modify[batchv1.Job](k.server.store, jobs, job.Namespace, job.Name, func(j *batchv1.Job) {
-		if j.UID == job.UID {
-			j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{
-				Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: reason, Message: message,
-			})
-		}
-	})
-}
-
-// start makes the pod of an index, and runs it.
-func (k *jobKubelet) start(ctx context.Context, job *batchv1.Job, index int) {
-	template := job.Spec.Template.DeepCopy()
-	pod := corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
-	pod.Namespace, pod.GenerateName = job.Namespace, fmt.Sprintf("%s-%d-", job.Name, index)
-	pod.Spec.Hostname = fmt.Sprintf("%s-%d", job.Name, index)
-	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
-	label(&pod, batchv1.ControllerUidLabel, string(job.UID))
-	label(&pod, batchv1.JobNameLabel, job.Name)
-	annotate(&pod, batchv1.JobCompletionIndexAnnotation, strconv.Itoa(index))
-	pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env,
-		corev1.EnvVar{Name: "JOB_COMPLETION_INDEX", Value: strconv.Itoa(index)})
-	pod.Status.Phase = corev1.PodRunning
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+// start makes a pod, and runs it. It reports whether it could.
+func (k *jobKubelet) start(ctx context.Context, job *batchv1.Job, pod corev1.Pod) bool {
 	obj := untyped(pod)
 	obj["apiVersion"], obj["kind"] = "v1", "Pod"
 	r, _ := resourceByKind("Pod")
-	made, err := k.server.store.create(r, obj, false)
+	err := k.server.refused("create", r, pod.GenerateName)
+	var made object
+	if err == nil {
+		made, err = k.server.store.create(r, obj, false)
+	}
 	if err != nil {
-		return // its namespace is being deleted
+		about := object{"apiVersion": "batch/v1", "kind": "Job", "metadata": object{
+			"namespace": job.Namespace, "name": job.Name, "uid": string(job.UID),
+		}}
+		e := warning(about, "FailedCreate", "Error creating: "+err.Error(), k.server.cfg.Clock.Now())
+		e.Name = job.Name + ".failed-create" // once
+		of, _ := resourceByKind("Event")
+		_, _ = k.server.store.create(of, untyped(e), false)
+		return false
 	}
 	uid := meta(made).GetUID()
 	pod.Name, pod.UID = meta(made).GetName(), uid
@@ -213,6 +355,34 @@ func (k *jobKubelet) start(ctx context.Context, job *batchv1.Job, index int) {
 			}
 		})
 	})
+	return true
+}
+
+// podOf is the pod of an index that has failed so often. It runs.
+func podOf(r *round, index, failures int) corev1.Pod {
+	job, template := r.job, r.job.Spec.Template.DeepCopy()
+	pod := corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	pod.Namespace, pod.GenerateName = job.Namespace, job.Name+"-"
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
+	pod.Finalizers = []string{batchv1.JobTrackingFinalizer}
+	label(&pod, batchv1.ControllerUidLabel, string(job.UID))
+	label(&pod, batchv1.JobNameLabel, job.Name)
+	annotate(&pod, batchv1.JobIndexFailureCountAnnotation, strconv.Itoa(failures))
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	if !r.indexed {
+		return pod
+	}
+	pod.GenerateName += fmt.Sprintf("%d-", index)
+	pod.Spec.Hostname = fmt.Sprintf("%s-%d", job.Name, index)
+	label(&pod, batchv1.JobCompletionIndexAnnotation, strconv.Itoa(index))
+	annotate(&pod, batchv1.JobCompletionIndexAnnotation, strconv.Itoa(index))
+	pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{
+		Name: "JOB_COMPLETION_INDEX", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
+			FieldPath: fmt.Sprintf("metadata.labels['%s']", batchv1.JobCompletionIndexAnnotation),
+		}},
+	})
+	return pod
 }
 
 func endPod(p *corev1.Pod, code int32) {
@@ -226,10 +396,12 @@ func endPod(p *corev1.Pod, code int32) {
 	}}
 }
 
-// Evict ends a pod as the drain of its node does, by the name.
+// Evict ends and deletes a pod as the drain of its node does, by the name.
 func (s *Server) Evict(namespace, name string) {
 	modify[corev1.Pod](s.store, pods, namespace, name, func(p *corev1.Pod) {
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue})
 		endPod(p, 137)
 	})
+	r, _ := resourceByKind("Pod")
+	_, _ = s.store.remove(r, namespace, name, metav1.DeleteOptions{}) // or it is gone already
 }

@@ -124,18 +124,23 @@ func (s *Server) admit(c call) error {
 			return apierrors.NewForbidden(gr, c.name, fmt.Errorf("unable to create new content in namespace %s because it is being terminated", c.namespace))
 		}
 	}
+	return s.refused(c.verb, c.resource, c.name)
+}
+
+// refused is what admission answers by Refuse.
+func (s *Server) refused(verb string, of resource, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.refusals {
-		if r.Verb != c.verb || r.Resource != c.resource.name {
+		if r.Verb != verb || r.Resource != of.name {
 			continue
 		}
 		if r.Status == http.StatusForbidden {
-			return apierrors.NewForbidden(gr, c.name, fmt.Errorf("%s", r.Message))
+			return apierrors.NewForbidden(of.groupResource(), name, fmt.Errorf("%s", r.Message))
 		}
 		return &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: int32(r.Status), Reason: metav1.StatusReasonInvalid, //nolint:gosec // an HTTP status
-			Message: fmt.Sprintf("%s %q is invalid: %s", c.resource.name, c.name, r.Message),
+			Message: fmt.Sprintf("%s %q is invalid: %s", of.name, name, r.Message),
 		}}
 	}
 	return nil

@@ -5,14 +5,16 @@ import (
 	"slices"
 	"strconv"
 
+	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // remove deletes an object and, unless the caller orphans them, everything that it owns. Of the finalizers only the
-// attacher's holds a PV back, and Operator 2.x's its own objects. Pods go at once: the kubelet is part of the Operator
-// stand-in, which sees them vanish.
+// attacher's holds a PV back, Operator 2.x's its own objects, and that of the controller of Jobs its pods, for which a Job
+// waits if it is deleted in the foreground. Other pods go at once: the kubelet is part of the Operator stand-in, which sees
+// them vanish.
 func (s *store) remove(r resource, namespace, name string, opts metav1.DeleteOptions) (object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,6 +41,13 @@ func (s *store) remove(r resource, namespace, name string, opts metav1.DeleteOpt
 	if r.held(m) {
 		return s.markDeleted(r.name, key, old), nil
 	}
+	if p := opts.PropagationPolicy; r.name == jobs && p != nil && *p == metav1.DeletePropagationForeground {
+		if s.dropOwned(m.GetUID()); s.owns(m.GetUID()) {
+			waits := clone(old)
+			meta(waits).SetFinalizers([]string{metav1.FinalizerDeleteDependents})
+			return s.markDeleted(r.name, key, waits), nil
+		}
+	}
 	leaves := s.leaves(r, opts.PropagationPolicy)
 	if leaves && r.name == tidbClusters {
 		s.gone[m.GetUID()] = true
@@ -59,7 +68,13 @@ func (s *store) removed(name string) bool {
 
 // held reports whether a deleted object stays until its finalizers are gone.
 func (r resource) held(o metav1.Object) bool {
-	return r.name == volumes && slices.Contains(o.GetFinalizers(), attacherFinalizer) || r.group == coreGroup && len(o.GetFinalizers()) > 0
+	switch r.name {
+	case volumes:
+		return slices.Contains(o.GetFinalizers(), attacherFinalizer)
+	case pods:
+		return slices.Contains(o.GetFinalizers(), batchv1.JobTrackingFinalizer)
+	}
+	return r.group == coreGroup && len(o.GetFinalizers()) > 0
 }
 
 // leaves reports whether what the object owns stays when it goes.
@@ -129,6 +144,26 @@ func (s *store) drop(res string, key objectKey, orphan bool) {
 		return
 	}
 	s.dropOwned(meta(old).GetUID())
+	for _, ref := range meta(old).GetOwnerReferences() {
+		owner := objectKey{key.namespace, ref.Name}
+		job, exists := s.objects[jobs][owner]
+		waits := exists && meta(job).GetUID() == ref.UID && slices.Contains(meta(job).GetFinalizers(), metav1.FinalizerDeleteDependents)
+		if waits && !s.owns(ref.UID) {
+			s.drop(jobs, owner, false)
+		}
+	}
+}
+
+// owns reports whether there is something that the object of that UID owns. The caller holds the lock.
+func (s *store) owns(uid types.UID) bool {
+	for _, byKey := range s.objects {
+		for _, o := range byKey {
+			if slices.ContainsFunc(meta(o).GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == uid }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (s *store) dropOwned(uid types.UID) {

@@ -216,7 +216,9 @@ func (j *Jobs) explain(ctx context.Context, o *batchv1.Job, s *State) error {
 		switch pod.Status.Phase {
 		case corev1.PodSucceeded:
 		case corev1.PodFailed:
-			last = pod.Name + ": " + podreason.Of(pod, warned[string(pod.UID)])
+			if last == "" || pod.DeletionTimestamp == nil { // those that are deleted only followed the first one
+				last = pod.Name + ": " + podreason.Of(pod, warned[string(pod.UID)])
+			}
 			for _, c := range pod.Status.ContainerStatuses {
 				if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
 					s.Codes = append(s.Codes, int(t.ExitCode))

@@ -180,19 +180,25 @@ func TestWait_UntilAllIsDone_WithWhyPodsDoNotRun(t *testing.T) {
 	require.Equal(t, 3, last.Succeeded)
 }
 
+// The pods that are ended because one failed are not the reason.
 func TestWait_JobFailed_NamesTheCodeAndTheLastWords(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	made := l.make(t, spec())
-	l.pod(t, "worker-0", corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
-		Name: "tisnap", State: corev1.ContainerState{
-			Terminated: &corev1.ContainerStateTerminated{ExitCode: 7, Reason: "Error", Message: "no key fits"},
-		},
-	}}})
+	ended := func(code int32, words string) corev1.PodStatus {
+		return corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "tisnap", State: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Error", Message: words},
+			},
+		}}}
+	}
+	l.pod(t, "worker-0", ended(7, "no key fits"))
+	l.pod(t, "worker-1", ended(143, "it was asked to end"))
+	l.deleting(t, "worker-1")
 	l.status(t, failed)
 	s, err := l.jobs.State(within(t), made)
 	require.NoError(t, err)
-	require.Equal(t, []int{7}, s.Codes)
+	require.Equal(t, []int{7, 143}, s.Codes)
 	err = l.jobs.Wait(within(t), made, nil)
 	require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "PodFailurePolicy: exit code 7; worker-0: Error: container tisnap ended with code 7 no key fits")

@@ -125,3 +125,14 @@ func (l *lab) pod(t *testing.T, name string, status corev1.PodStatus) {
 	_, err = l.core.Pods("tidb").UpdateStatus(within(t), pod, metav1.UpdateOptions{})
 	require.NoError(t, err)
 }
+
+// deleting deletes a pod that its Job has not counted, and that therefore stays.
+func (l *lab) deleting(t *testing.T, name string) {
+	t.Helper()
+	pod, err := l.core.Pods("tidb").Get(within(t), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	pod.Finalizers = []string{batchv1.JobTrackingFinalizer}
+	_, err = l.core.Pods("tidb").Update(within(t), pod, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.NoError(t, l.core.Pods("tidb").Delete(within(t), name, metav1.DeleteOptions{}))
+}
