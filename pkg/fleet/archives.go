@@ -15,7 +15,7 @@ func (r *Reader) readArchives(ctx context.Context) (of []manifest.Archives, unre
 	if err != nil {
 		return nil, nil, failure.Annotate(err, "list archives", r.store.URL())
 	}
-	found := make([]manifest.Archives, len(objects))
+	found := make([]*manifest.Archives, len(objects))
 	bad := make([]bool, len(objects))
 	err = parallel.Each(ctx, maxReads, objects, func(ctx context.Context, i int, o objstore.Object) error {
 		body, _, err := r.store.Get(ctx, o.Key)
@@ -23,8 +23,8 @@ func (r *Reader) readArchives(ctx context.Context) (of []manifest.Archives, unre
 		case failure.Is(err, failure.NotFound):
 			return nil // deleted meanwhile
 		case err == nil:
-			found[i], err = manifest.DecodeArchives(body)
-			bad[i] = err != nil || manifest.ArchivesKey(found[i].Repository) != o.Key
+			found[i] = archivesAt(o.Key, body)
+			bad[i] = found[i] == nil
 			return nil
 		case failure.Is(err, failure.Corrupt):
 			bad[i] = true
@@ -33,13 +33,23 @@ func (r *Reader) readArchives(ctx context.Context) (of []manifest.Archives, unre
 		return failure.Annotate(err, "read archives", o.Key)
 	})
 	for i, o := range objects {
-		if bad[i] {
+		switch {
+		case bad[i]:
 			unreadable = append(unreadable, o.Key)
-			continue
+		case found[i] != nil:
+			of = append(of, *found[i])
 		}
-		of = append(of, found[i])
 	}
 	return of, unreadable, err
+}
+
+// archivesAt returns the archives that an object lists; nil if it is damaged, or of another repository than its key.
+func archivesAt(key string, body []byte) *manifest.Archives {
+	a, err := manifest.DecodeArchives(body)
+	if err != nil || manifest.ArchivesKey(a.Repository) != key {
+		return nil
+	}
+	return &a
 }
 
 // addArchives adds those in one repository, of the clusters that the storage knows.

@@ -49,7 +49,7 @@ func (f *directFile) buffer() *[]byte {
 		return b
 	}
 	raw := make([]byte, BlockSize+directAlign)
-	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(raw)))) & (directAlign - 1)
+	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(raw)))) & (directAlign - 1) //nolint:gosec // only an address
 	raw = raw[skip:][:BlockSize]
 	return &raw
 }
