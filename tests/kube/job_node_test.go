@@ -54,17 +54,17 @@ func (s system) evicted(ctx context.Context, t *testing.T, pod *corev1.Pod) int3
 	if s.standIn != nil {
 		s.standIn.Evict(pod.Namespace, pod.Name)
 	} else {
-		assert.NoError(t, s.core.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
+		assert.NoError(t, s.core.CoreV1().Pods(pod.Namespace).EvictV1(context.WithoutCancel(ctx), &policyv1.Eviction{
 			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		}))
 	}
 	return terminated(ctx)
 }
 
-// deleted waits until the pod, which someone deletes, has to end.
+// deleted waits until the pod, which someone deletes, has to end. ctx ends with the pod, at times before the answer is there.
 func (s system) deleted(ctx context.Context, t *testing.T, pod *corev1.Pod) int32 {
 	t.Helper()
-	assert.NoError(t, s.core.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{}))
+	assert.NoError(t, s.core.CoreV1().Pods(pod.Namespace).Delete(context.WithoutCancel(ctx), pod.Name, metav1.DeleteOptions{}))
 	return terminated(ctx)
 }
 
