@@ -5,10 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // EC2 promises no order of its answers: one that is older than the last answer of the wait is no reason to delete a set
@@ -35,6 +37,36 @@ func TestSeal_AnswerThatIsOlder_DoesNotThrowTheSetAway(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, result.Sealed)
 			require.Negative(t, left.Load(), "the seal asked again")
+			r.requireSealed(t, o)
+		})
+	}
+}
+
+// An answer is as old as its question: the process may be suspended until it has it. One that is older than the last
+// answer does not throw the set away by arriving when EC2 could not hide a snapshot any more.
+func TestRun_AnswerThatIsOlderArrivesLate_DoesNotThrowTheSetAway(t *testing.T) {
+	t.Parallel()
+	for step, older := range map[string]int64{"wait": 2, "seal": 1} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			o := r.options()
+			o.Visibility = time.Second
+			var left atomic.Int64
+			r.events.at(step, func() { left.Store(older + 1) })
+			r.ebs.shown = func(found []ebs.Snapshot) []ebs.Snapshot {
+				switch n := left.Add(-1); {
+				case n < 1:
+					return found
+				case n == 1:
+					assert.NoError(t, wait.For(t.Context(), o.Visibility+100*time.Millisecond))
+				}
+				return found[1:]
+			}
+			result, err := r.run(t.Context(), t, o)
+			require.NoError(t, err)
+			require.True(t, result.Sealed)
+			require.LessOrEqual(t, left.Load(), int64(0), "the step asked again")
 			r.requireSealed(t, o)
 		})
 	}
