@@ -283,20 +283,41 @@ func late(t *testing.T, a *account, clock timescale.Clock) (*ebs.Client, *atomic
 	return client, &next
 }
 
-// "Not found" of what was just made is not "gone", however late that answer arrives.
-func TestDeleteSnapshot_AnswerIsLate_NothingIsLeft(t *testing.T) {
+// "Not found" of what was just made is not "gone", however late that answer arrives: a deletion asks again, and what
+// does not ask again fails.
+func TestNewSnapshot_NotFoundArrivesLate_IsNotGone(t *testing.T) {
 	t.Parallel()
-	clock := timescale.New(speed)
-	a := newAccount(t, func(c *ebstest.Config) {
-		c.Clock = clock
-		c.Rules.Invisible = ebstest.Span{Least: 50 * time.Second, Most: 50 * time.Second}
-	})
-	i, volumes := a.instance(t, 1)
-	client, next := late(t, a, clock)
-	snaps, err := client.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes, Tags: ebs.Tags{ebs.TagRun: "run-1"}})
-	require.NoError(t, err)
-	next.Store(true)
-	require.NoError(t, client.DeleteSnapshot(t.Context(), snaps[0].ID))
-	require.False(t, next.Load())
-	require.Empty(t, a.server.Snapshots())
+	for name, c := range map[string]struct {
+		do   func(context.Context, *ebs.Client, cluster.SnapshotID) error
+		left int // it fails if it is 1
+	}{
+		"delete": {func(ctx context.Context, c *ebs.Client, id cluster.SnapshotID) error {
+			return c.DeleteSnapshot(ctx, id)
+		}, 0},
+		"unshare": {func(ctx context.Context, c *ebs.Client, id cluster.SnapshotID) error {
+			return c.UnshareSnapshot(ctx, id, []string{"222222222222"})
+		}, 1},
+		"unlock": {func(ctx context.Context, c *ebs.Client, id cluster.SnapshotID) error {
+			return c.UnlockSnapshot(ctx, id)
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := timescale.New(speed)
+			a := newAccount(t, func(c *ebstest.Config) {
+				c.Clock = clock
+				c.Rules.Invisible = ebstest.Span{Least: 50 * time.Second, Most: 50 * time.Second}
+			})
+			i, volumes := a.instance(t, 1)
+			client, next := late(t, a, clock)
+			snaps, err := client.Cut(t.Context(), ebs.CutRequest{Instance: i, Volumes: volumes, Tags: ebs.Tags{ebs.TagRun: "run-1"}})
+			require.NoError(t, err)
+			next.Store(true)
+			err = c.do(t.Context(), client, snaps[0].ID)
+			require.Equal(t, c.left == 1, failure.Is(err, failure.NotFound), "%v", err)
+			require.Equal(t, c.left == 1, err != nil)
+			require.False(t, next.Load())
+			require.Len(t, a.server.Snapshots(), c.left)
+		})
+	}
 }

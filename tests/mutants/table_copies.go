@@ -163,6 +163,15 @@ func lockSetGuards() []Mutant {
 	const extendOnly = "a lock is made stronger or longer, and never the reverse"
 	const finalIsTyped = "what no one can undo is done by the backup's name alone"
 	return []Mutant{
+		in("pkg/ebs/snapshots.go", "a new snapshot counts as deleted if \"not found\" of it arrives late", "what EC2 hides is not gone",
+			"			if !recent {", "			if recent = c.recent.has(id); !recent {",
+			"TestNewSnapshot_NotFoundArrivesLate_IsNotGone"),
+		in("pkg/ebs/sharing.go", "a new snapshot counts as not shared if \"not found\" of it arrives late", "what EC2 hides is not gone",
+			"	if failure.Is(err, failure.NotFound) && !recent {", "	if recent = c.recent.has(string(id)); failure.Is(err, failure.NotFound) && !recent {",
+			"TestNewSnapshot_NotFoundArrivesLate_IsNotGone"),
+		in("pkg/ebs/lock_snapshot.go", "a new snapshot counts as not locked if \"not found\" of it arrives late", "what EC2 hides is not gone",
+			"		if recent {\n			return err", "		if recent = c.recent.has(string(id)); recent {\n			return err",
+			"TestNewSnapshot_NotFoundArrivesLate_IsNotGone"),
 		in("pkg/ebs/lock_snapshot.go", "a lock that lasts long enough is replaced by a shorter one", extendOnly,
 			"	case !stronger && !l.ExpiresAt.Before(until):", "	case !stronger && l.ExpiresAt.Equal(until):",
 			"TestLockSnapshot_Governance_OnlyLonger"),
