@@ -31,6 +31,7 @@ beside() {
 lane=
 laned=$(mktemp -d)
 meanwhile() {
+  rm -f "$laned"/*
   set -m
   (
     set +m
@@ -46,6 +47,7 @@ meanwhile() {
 joined() {
   local status=0 more
   wait "$lane" || status=$?
+  kill -KILL -- "-$lane" 2>/dev/null || true # what a part left: its limit ends only the command itself
   lane=
   cat "$laned/out"
   mapfile -t more < <(grep . "$laned/took") # no line if its first part failed
@@ -73,10 +75,15 @@ table() {
 
 end() {
   table # first: it reads the status
+  if [ -n "$lane" ]; then
+    printf '\nwhat ran beside:\n'
+    cat "$laned/out"
+  fi
   local started
   for started in $group $lane; do
     kill -- "-$started" 2>/dev/null || true # it may have ended by itself
     wait "$started" || true
+    kill -KILL -- "-$started" 2>/dev/null || true # what did not end with it
   done
   rm -rf "$laned"
 }
