@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/marks"
+	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
 // Load returns the manifest of a sealed backup, verified against its seal. An unknown id is NotFound, with a hint that
@@ -151,14 +152,11 @@ func (c Catalog) PutReport(ctx context.Context, id cluster.BackupID, run cluster
 }
 
 func (c Catalog) putOver(ctx context.Context, key string, body []byte) error {
-	_, version, err := c.Store.Get(ctx, key)
-	switch {
-	case err == nil:
-		_, err = c.Store.Replace(ctx, key, body, version)
-	case failure.Is(err, failure.NotFound):
-		_, err = c.Store.Create(ctx, key, body)
+	_, version, err := objstore.ToReplace(ctx, c.Store, key)
+	if err != nil {
+		return err
 	}
-	return err
+	return objstore.WriteOver(ctx, c.Store, key, body, version)
 }
 
 func (c Catalog) putOnce(ctx context.Context, key string, body []byte) error {
