@@ -38,6 +38,9 @@ const (
 	// workersKept is how long a Job that ended is kept if the command died that would remove it.
 	workersKept    = time.Hour
 	workersRetries = 8
+	// workersWithin ends a Job that the command has left, and whose pods wait for an image or for room. The nightly
+	// CronJob retries for as long.
+	workersWithin = 7 * 24 * time.Hour
 	// workersRemoved bounds the wait for the pods' end; workersStart the wait for the first one to run.
 	workersRemoved = 2 * time.Minute
 	workersStart   = 15 * time.Minute
@@ -102,7 +105,8 @@ func (a *app) archiveWorkers(
 		Tolerations: f.workers.tolerations, NodeSelector: f.workers.nodes,
 		Env:  map[string]string{"TISNAP_PROGRESS": "json", "TISNAP_GRACE_PERIOD": workersGrace.String()},
 		Pods: f.workers.pods, Indexed: true, Retries: workersRetries, Final: finalCodes(),
-		CPU: "500m", Memory: "512Mi", MemoryLimit: "2Gi", Grace: workersGrace, Keep: workersKept,
+		CPU: "500m", Memory: "512Mi", MemoryLimit: "2Gi",
+		Grace: workersGrace, Within: workersWithin, Keep: workersKept,
 	}
 	if f.workers.secret != "" {
 		w.spec.Secrets = []workers.Secret{{Name: f.workers.secret, Folder: keyFolder}}
