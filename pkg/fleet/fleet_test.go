@@ -220,3 +220,21 @@ func TestRead_LockOfArchives_IsTheClusters(t *testing.T) {
 	require.Same(t, c.Lock, s.Owned("run-of-backup"))
 	require.True(t, locks(true).Clusters[prod].Live(), "the backup lives")
 }
+
+// A drill is as old as its lock, whether it runs or has died, and its cage about as old.
+func TestSince_RunWithoutAnEnd_HasItsLockSince(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, dead := range []bool{false, true} {
+		s := read(t, now, func(s *exportertest.Storage, _ objstore.Store) {
+			backedUp(s, 1, now.Add(-2*time.Hour))
+			about := journal.About{Operation: journal.Drill, Cluster: prod}
+			s.Began(about, "run-of-drill", now.Add(-time.Hour), "cage")
+			s.Lock(about.Lock(), "run-of-drill", now.Add(-time.Hour), dead)
+		})
+		c, outcomes := s.Clusters[prod], map[bool]string{false: "running", true: "died"}
+		require.WithinDuration(t, now.Add(-time.Hour), c.Since(report.Drill, outcomes[dead]), time.Second)
+		require.Zero(t, c.Since(report.Drill, outcomes[!dead]))
+		require.Zero(t, c.Since(report.Backup, outcomes[dead]))
+	}
+}

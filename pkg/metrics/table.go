@@ -102,7 +102,7 @@ func storageTable() []Metric {
 		{"tisnap_run_unfinished_since_timestamp_seconds", []string{
 			"cluster", "operation", "outcome",
 		}, "Since when the oldest run without an end has its lock: outcome running or died. Of a drill that is about " +
-			"how long its cage is there", exporter},
+			"since when its cage is there", exporter},
 		{"tisnap_run_failures", []string{
 			"cluster", "operation", "kind",
 		}, "Failed runs in the storage by the kind of their error", exporter},
