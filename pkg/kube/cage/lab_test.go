@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/kube/cage"
@@ -43,14 +42,8 @@ func newLab(t *testing.T) *lab {
 	l.server = kubetest.New(kubetest.Config{Faults: l.faults, Namespace: "tidb"})
 	require.NoError(t, l.server.Start(t.Context()))
 	t.Cleanup(l.server.Close)
-	path := t.TempDir() + "/kubeconfig"
-	require.NoError(t, l.server.WriteKubeconfig(path))
-	config, err := clientcmd.BuildConfigFromFlags("", path)
-	require.NoError(t, err)
-	config.QPS = -1 // client-go's own limit is 5 a second
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	l.core, err = typed.New(config, &http.Client{Transport: transport})
+	var err error
+	l.core, err = l.server.Client(&http.Transport{})
 	require.NoError(t, err)
 	l.cages = cage.New(l.core)
 	require.NoError(t, l.server.Put(&unstructured.Unstructured{Object: map[string]any{

@@ -13,7 +13,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/tools/clientcmd"
 
+	clients "github.com/tisnap/tisnap/pkg/kube/typed"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/standin/timescale"
 )
@@ -149,6 +151,16 @@ contexts:
 
 // WriteKubeconfig writes Kubeconfig to a file that only its owner can read.
 func (s *Server) WriteKubeconfig(path string) error { return os.WriteFile(path, s.Kubeconfig(), 0o600) }
+
+// Client returns a client of the server over a transport, without client-go's own limit of 5 calls a second.
+func (s *Server) Client(over http.RoundTripper) (*clients.Client, error) {
+	config, err := clientcmd.RESTConfigFromKubeConfig(s.Kubeconfig())
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	return clients.New(config, &http.Client{Transport: over})
+}
 
 // MutatingCalls lists the writes that came over the network, in order, as "create persistentvolumes x" or
 // "delete pods ns/x"; refused ones too, dry runs not. Writes of the Operator stand-in are not among them.

@@ -11,7 +11,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
@@ -35,14 +34,8 @@ func newLab(t *testing.T) *lab {
 	l := &lab{server: kubetest.New(kubetest.Config{Namespace: "tidb"})}
 	require.NoError(t, l.server.Start(t.Context()))
 	t.Cleanup(l.server.Close)
-	path := t.TempDir() + "/kubeconfig"
-	require.NoError(t, l.server.WriteKubeconfig(path))
-	config, err := clientcmd.BuildConfigFromFlags("", path)
-	require.NoError(t, err)
-	config.QPS = -1 // client-go's own limit is 5 a second
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	l.core, err = typed.New(config, &http.Client{Transport: transport})
+	var err error
+	l.core, err = l.server.Client(&http.Transport{})
 	require.NoError(t, err)
 	l.jobs = workers.New(l.core)
 	l.jobs.Interval = time.Millisecond
