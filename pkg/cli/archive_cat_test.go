@@ -17,8 +17,8 @@ import (
 )
 
 // put archives a volume of so many random blocks, a block of zeros and a short one, as store 4's data in an archive of
-// this id, and returns its content.
-func (l *archiveLab) put(t *testing.T, id string, blocks int) []byte {
+// this id, and returns its content. The store's other roles have the same.
+func (l *archiveLab) put(t *testing.T, id string, blocks int, others ...string) []byte {
 	t.Helper()
 	data := make([]byte, (blocks+1)*volume.BlockSize+1000)
 	random := rand.NewChaCha8([32]byte{byte(blocks)})
@@ -37,9 +37,11 @@ func (l *archiveLab) put(t *testing.T, id string, blocks int) []byte {
 	require.NoError(t, err)
 	require.NoError(t, archiver.Flush())
 	require.NoError(t, packing.Wait())
-	v.Role = "data"
 	a := anArchive(id+"-backup", 1)
-	a.Stores[0].Volumes = []format.Volume{v}
+	a.Stores[0].Volumes = nil
+	for _, v.Role = range append([]string{"data"}, others...) {
+		a.Stores[0].Volumes = append(a.Stores[0].Volumes, v)
+	}
 	require.NoError(t, r.Commit(t.Context(), id, a))
 	return data
 }

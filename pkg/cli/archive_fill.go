@@ -91,16 +91,24 @@ func (a *app) archiveFill(ctx context.Context, repo *repoFlags, ref string, to [
 		if err != nil {
 			failed[i], item.Error = err, failure.Line(err.Error())
 		}
-		if failure.Is(err, failure.Corrupt) {
-			return nil // the others are filled
-		}
-		return err
+		return nil // it is one of those that failed
 	})
 	s.end()
-	if err == nil {
-		err = failure.Join(failed...)
+	return errors.Join(a.print(doc), failure.Join(damageFirst(append(failed, err))...))
+}
+
+// damageFirst has the errors of damage, after which a retry is of no use, before all others: the first decides the exit
+// code.
+func damageFirst(errs []error) []error {
+	damage, others := []error{}, []error{}
+	for _, err := range errs {
+		if failure.Is(err, failure.Corrupt) {
+			damage = append(damage, err)
+		} else {
+			others = append(others, err)
+		}
 	}
-	return errors.Join(a.print(doc), err)
+	return append(damage, others...)
 }
 
 // deviceFill is a volume, and the device to write it to.

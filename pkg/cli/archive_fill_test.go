@@ -59,3 +59,15 @@ func TestArchiveFill_DamagedBlock_EndsWithTen(t *testing.T) {
 		require.Contains(t, out, `"error": "`)
 	}
 }
+
+// Damage is not passed over for what else fails, and decides the exit code.
+func TestArchiveFill_DamageAndAnotherError_BothAreNamed(t *testing.T) {
+	t.Parallel()
+	l := newArchiveLab(t)
+	device := emptyDevice(t, len(l.put(t, "one", 10, "log")))
+	damage(t, l.packs(t)[0])
+	code, _, stderr := l.run(t, "fill", "one", "--to", "4/log=/none", "--to", "4/data="+device)
+	require.Equal(t, ExitCode(10), code, stderr)
+	require.Contains(t, stderr, "blocks 5 are damaged")
+	require.Contains(t, stderr, "/none: no such file")
+}

@@ -3,8 +3,11 @@ package volume
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
+	"syscall"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
@@ -159,7 +162,7 @@ func FillDevice(
 	const op = "fill device"
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_EXCL, 0) // Linux refuses a device that is mounted
 	if err != nil {
-		return filled, failure.Wrap(err, failure.Usage, op, path)
+		return filled, failure.Wrap(err, unopened(err), op, path)
 	}
 	device := &directFile{File: file, direct: openDirect(path)}
 	defer func() {
@@ -175,4 +178,12 @@ func FillDevice(
 		return filled, failure.New(failure.Usage, op, path, "it has %d bytes, and the volume %d", size, v.Size)
 	}
 	return Fill(ctx, r, v, device, reads, done)
+}
+
+// unopened is the kind of an error of opening a device. One that is there may only be in use, or not attached yet.
+func unopened(err error) failure.Kind {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EISDIR) {
+		return failure.Usage
+	}
+	return failure.Unready
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -259,4 +260,22 @@ func TestFillDevice_File_IsTheVolume(t *testing.T) {
 	filled, err = volume.FillDevice(t.Context(), l.Repository, v, path, 3, func(int64) {})
 	require.NoError(t, err)
 	require.Zero(t, filled.Written)
+}
+
+// Only what stays as it is ends the Job that fills the device: one that is in use is tried again.
+func TestFillDevice_CannotBeOpened_UnreadyIfItMayPass(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	socket := filepath.Join(folder, "s") // ENXIO, as a device whose disk is not attached
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	for path, want := range map[string]failure.Kind{
+		socket: failure.Unready, folder: failure.Usage, filepath.Join(folder, "none"): failure.Usage,
+	} {
+		t.Run(want.String()+" "+filepath.Base(path), func(t *testing.T) {
+			_, err := volume.FillDevice(t.Context(), nil, format.Volume{}, path, 1, func(int64) {})
+			require.Equal(t, want, failure.KindOf(err), "%v", err)
+		})
+	}
 }
