@@ -376,3 +376,43 @@ func TestRun_LostMapAndPack_TheRestIsRepaired(t *testing.T) {
 	require.Empty(t, l.repair(t, o).Left)
 	l.isWhole(t, "a", 1, 2, 3)
 }
+
+// What a sample finds to be lost is repaired wherever an archive has it, also where the sample missed it: in archives in
+// which it found other damage, and at another place of the same volume.
+func TestRun_SampleHitsSomeOfTheLostBlocks_NoneOfThemIsLeftAnywhere(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	numbers := map[string][]int{"a": {1, 2, 3, 1, 4}, "b": {1, 2, 3, 1, 5}, "c": {1, 2, 3, 1, 6}}
+	lost := l.archive(t, "a", "", numbers["a"]...)[:3]
+	require.Equal(t, lost[0], l.segment(t, "a")[3])
+	for _, id := range []string{"b", "c"} {
+		l.archive(t, id, "a", numbers[id]...)
+	}
+	for _, at := range lost {
+		l.flip(t, at.Pack.Name.Path(), int(at.Block.Offset))
+	}
+	o := l.options(t)
+	o.Sample, o.Outside = .5, image("disk", numbers["a"]...)
+	report, err := repair.Run(t.Context(), l.Repository, o)
+	require.NoError(t, err)
+	require.Empty(t, report.Left)
+	hit := map[format.Place]bool{}
+	for _, r := range report.Repaired {
+		for _, blocks := range r.Blocks {
+			for i := blocks.First; i <= blocks.Last; i++ {
+				hit[lost[i%3]] = true
+			}
+		}
+	}
+	for id := range numbers {
+		for _, at := range l.segment(t, id) {
+			require.False(t, hit[at], "archive %s still has a place that is lost", id)
+		}
+	}
+	o.Sample = 1
+	_, err = repair.Run(t.Context(), l.Repository, o)
+	require.NoError(t, err)
+	for id, n := range numbers {
+		l.isWhole(t, id, n...)
+	}
+}

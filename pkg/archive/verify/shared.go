@@ -6,28 +6,29 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/format"
 )
 
-// spread finds which archives have the blocks that were lost when other archives' were read: a sample that missed them
-// in their own maps has not found them whole.
+// shared is a segment, and its blocks that were lost wherever they were read.
+type shared struct {
+	blocks int64
+	lost   []bad
+}
+
+// spread finds where else the blocks are that were lost: in the maps of other archives, and at other places of the same
+// one. A sample that missed them there has not found these whole, whatever else it found of them.
 func (v *verifier) spread(ctx context.Context, archives []*format.Archive) error {
 	if len(v.lost) == 0 {
 		return nil
 	}
-	known := map[format.SegmentName][]bad{}
+	known := map[format.SegmentName]shared{}
 	for i, a := range archives {
-		id := v.options.Archives[i]
-		if _, whole := v.result.Whole[id]; !whole {
+		if a == nil {
 			continue
 		}
-		before := len(v.result.Findings)
 		for _, s := range a.Stores {
 			for _, of := range s.Volumes {
-				if err := v.spreadTo(ctx, id, s.ID, of, known); err != nil {
+				if err := v.spreadTo(ctx, site{v.options.Archives[i], s.ID, of.Role}, of, known); err != nil {
 					return err
 				}
 			}
-		}
-		if len(v.result.Findings) > before {
-			delete(v.result.Whole, id)
 		}
 	}
 	return nil
@@ -35,36 +36,35 @@ func (v *verifier) spread(ctx context.Context, archives []*format.Archive) error
 
 // spreadTo looks for lost blocks in a volume. known are those of segments.
 func (v *verifier) spreadTo(
-	ctx context.Context, archive string, store uint64, of format.Volume, known map[format.SegmentName][]bad,
+	ctx context.Context, at site, of format.Volume, known map[format.SegmentName]shared,
 ) error {
-	found := &findings{
-		of: Finding{Archive: archive, Store: store, Role: of.Role}, object: map[foundIn]*Finding{},
-	}
 	for k, name := range of.Segments {
 		first := int64(k) * format.SegmentBlocks
-		lost, is := known[name]
+		blocks := min(format.SegmentBlocks, format.Blocks(of.Size)-first)
+		has, is := known[name]
 		if !is {
 			s, err := v.repository.Segment(ctx, name)
-			if Damaged(err) { // since it was read
-				found.add(name.Path(), err, &Range{first, min(first+format.SegmentBlocks, format.Blocks(of.Size)) - 1})
+			if Damaged(err) {
+				v.found.add(at, name.Path(), err, &Range{first, first + blocks - 1})
 				continue
 			}
 			if err != nil {
 				return err
 			}
+			has.blocks = int64(len(s))
 			for i, place := range s {
 				if why := v.lost[place]; why != nil {
-					lost = append(lost, bad{int64(i), place.Pack.Name, why})
+					has.lost = append(has.lost, bad{int64(i), place.Pack.Name, why})
 				}
 			}
-			known[name] = lost
+			known[name] = has
 		}
-		for _, b := range lost {
-			found.add(b.pack.Path(), b.err, &Range{first + b.index, first + b.index})
+		if has.blocks != blocks { // the segment is a finding: it is not one of this volume
+			continue
 		}
-	}
-	for _, f := range found.all {
-		v.note(*f)
+		for _, b := range has.lost {
+			v.found.add(at, b.pack.Path(), b.err, &Range{first + b.index, first + b.index})
+		}
 	}
 	return nil
 }

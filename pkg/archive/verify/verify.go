@@ -2,9 +2,11 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
@@ -85,13 +87,14 @@ type verifier struct {
 	clean      map[format.SegmentName]bool // whose blocks need not be read again
 	lost       map[format.Place]error      // blocks that were read
 	total      int64                       // segments
+	found      findings
 	result     Result
 }
 
 // Run verifies archives. Damage is in the result; an error is what kept it from looking.
 func Run(ctx context.Context, r *repository.Repository, o Options) (*Result, error) {
 	v := &verifier{repository: r, options: o, clean: map[format.SegmentName]bool{}, lost: map[format.Place]error{}}
-	v.result.Findings, v.result.Whole = []Finding{}, map[string]format.Digest{}
+	v.found.object = map[foundIn]*Finding{}
 	archives, err := v.archives(ctx)
 	if err != nil {
 		return nil, err
@@ -108,25 +111,36 @@ func Run(ctx context.Context, r *repository.Repository, o Options) (*Result, err
 		if a == nil {
 			continue
 		}
-		before := len(v.result.Findings)
 		if path, _ := format.ArchivePath(o.Archives[i]); v.hidden[path] { // it was read by it
-			v.note(Finding{Archive: o.Archives[i], Object: path, Problem: errHidden.Error()})
+			v.found.add(site{archive: o.Archives[i]}, path, errHidden, nil)
 		}
 		for _, s := range a.Stores {
 			for _, of := range s.Volumes {
-				if err := v.volume(ctx, o.Archives[i], a, s.ID, of); err != nil {
+				if err := v.volume(ctx, site{o.Archives[i], s.ID, of.Role}, a, of); err != nil {
 					return nil, err
 				}
 			}
-		}
-		if len(v.result.Findings) == before {
-			v.result.Whole[o.Archives[i]] = a.Maps()
 		}
 	}
 	if err := v.spread(ctx, archives); err != nil {
 		return nil, err
 	}
+	v.conclude(archives)
 	return &v.result, nil
+}
+
+// conclude fills in the findings, and which archives have none.
+func (v *verifier) conclude(archives []*format.Archive) {
+	v.result.Findings, v.result.Whole = []Finding{}, map[string]format.Digest{}
+	for i, a := range archives {
+		if a != nil {
+			v.result.Whole[v.options.Archives[i]] = a.Maps()
+		}
+	}
+	for _, f := range v.found.all {
+		v.result.Findings = append(v.result.Findings, *f)
+		delete(v.result.Whole, f.Archive)
+	}
 }
 
 // errHidden is of an object that can be read nevertheless.
@@ -141,7 +155,7 @@ func (v *verifier) archives(ctx context.Context) ([]*format.Archive, error) {
 		switch {
 		case Damaged(err):
 			path, _ := format.ArchivePath(id) // it was read by it
-			v.note(Finding{Archive: id, Object: path, Problem: err.Error()})
+			v.found.add(site{archive: id}, path, err, nil)
 		case err != nil:
 			return nil, err
 		default:
@@ -168,34 +182,24 @@ func segments(a *format.Archive) (n int64) {
 	return n
 }
 
-func (v *verifier) note(f Finding) {
-	f.Problem = failure.Line(f.Problem)
-	v.result.Findings = append(v.result.Findings, f)
-}
-
 // volume verifies one volume's map, and the blocks of each of its segments.
-func (v *verifier) volume(
-	ctx context.Context, archive string, a *format.Archive, store uint64, of format.Volume,
-) error {
+func (v *verifier) volume(ctx context.Context, at site, a *format.Archive, of format.Volume) error {
 	source, err := v.openAgainst(ctx, a, of)
 	if err != nil {
 		return err
 	}
-	found := &findings{
-		of: Finding{Archive: archive, Store: store, Role: of.Role}, object: map[foundIn]*Finding{},
-	}
 	k := 0
 	for part, err := range volume.Parts(ctx, v.repository, of) {
 		if err == nil && v.hidden[of.Segments[k].Path()] {
-			found.add(of.Segments[k].Path(), errHidden, &Range{part.First, part.First + part.Blocks - 1})
+			v.found.add(at, of.Segments[k].Path(), errHidden, &Range{part.First, part.First + part.Blocks - 1})
 		}
 		switch {
 		case Damaged(err) && part.Blocks == 0:
-			path, _ := format.ArchivePath(archive) // it was read by it
-			found.add(path, err, nil)
+			path, _ := format.ArchivePath(at.archive) // it was read by it
+			v.found.add(at, path, err, nil)
 			continue
 		case Damaged(err):
-			found.add(of.Segments[k].Path(), err, &Range{part.First, part.First + part.Blocks - 1})
+			v.found.add(at, of.Segments[k].Path(), err, &Range{part.First, part.First + part.Blocks - 1})
 		case err != nil:
 			return err
 		case !v.clean[of.Segments[k]]:
@@ -204,7 +208,7 @@ func (v *verifier) volume(
 				return err
 			}
 			for _, b := range bad {
-				found.add(b.pack.Path(), b.err, &Range{b.index, b.index})
+				v.found.add(at, b.pack.Path(), b.err, &Range{b.index, b.index})
 			}
 			v.clean[of.Segments[k]] = len(bad) == 0
 		}
@@ -214,7 +218,7 @@ func (v *verifier) volume(
 				return failure.Annotate(err, "compare archive", of.Source)
 			}
 			for _, index := range differ {
-				found.add(of.Source, errDiffers, &Range{index, index})
+				v.found.add(at, of.Source, errDiffers, &Range{index, index})
 			}
 		}
 		k++
@@ -223,41 +227,50 @@ func (v *verifier) volume(
 			v.options.Progress(v.result.Segments, v.total)
 		}
 	}
-	for _, f := range found.all {
-		v.note(*f)
-	}
 	return nil
 }
 
-// findings are those of one volume, one for each object, in the order in which they were found; two of one that is
-// hidden and damaged.
+// site is a volume, or without one all of an archive.
+type site struct {
+	archive string
+	store   uint64
+	role    string
+}
+
+// findings are in the order in which they were found: one for each object and site, and two of one that is hidden and
+// damaged.
 type findings struct {
-	of     Finding
 	all    []*Finding
 	object map[foundIn]*Finding
 }
 
 type foundIn struct {
+	site
 	object string
 	hidden bool
 }
 
-// add adds blocks, which come in ascending order; nil is all of the volume.
-func (f *findings) add(object string, why error, blocks *Range) {
-	in := foundIn{object, errors.Is(why, errHidden)}
+// add adds blocks, which may be known already; nil is all of the site.
+func (f *findings) add(of site, object string, why error, blocks *Range) {
+	in := foundIn{of, object, errors.Is(why, errHidden)}
 	at := f.object[in]
 	if at == nil {
-		next := f.of
-		next.Object, next.Problem = object, why.Error()
-		at = &next
+		at = &Finding{
+			Archive: of.archive, Store: of.store, Role: of.role, Object: object, Problem: failure.Line(why.Error()),
+		}
 		f.all, f.object[in] = append(f.all, at), at
 	}
-	if blocks == nil {
-		return
+	if blocks != nil {
+		at.Blocks = join(at.Blocks, *blocks)
 	}
-	if n := len(at.Blocks); n > 0 && at.Blocks[n-1].Last+1 == blocks.First {
-		at.Blocks[n-1].Last = blocks.Last
-		return
+}
+
+// join adds a range to others, which are in ascending order and do not touch.
+func join(ranges []Range, r Range) []Range {
+	i, _ := slices.BinarySearchFunc(ranges, r.First-1, func(of Range, at int64) int { return cmp.Compare(of.Last, at) })
+	end := i
+	for ; end < len(ranges) && ranges[end].First <= r.Last+1; end++ {
+		r.First, r.Last = min(r.First, ranges[end].First), max(r.Last, ranges[end].Last)
 	}
-	at.Blocks = append(at.Blocks, *blocks)
+	return slices.Replace(ranges, i, end, r)
 }
