@@ -39,7 +39,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Long: `Check everything that a backup, a restore, gc, an archive or a copy needs, or with --for drill
 a drill, and show what to do about each problem: access to Kubernetes, PD, TiKV, EC2 and S3; RBAC
 by access reviews; IAM by EC2's dry runs; the storage and its bucket; KMS keys; quotas; TiKV's
-settings; clocks. With --repo, also what the repository of archives needs.
+settings; clocks. With --repo, for an archive or all, also what the repository of archives needs,
+and with --archive-key its key.
 
 The checks are those of backup and restore before their first change. They run at the same
 time, and none hides another. Nothing is changed, except that an object is written to the
@@ -54,6 +55,12 @@ volumes. For a copy, the credentials and the storage are those of the account th
 		Args:              exactly("CLUSTER"),
 		ValidArgsFunction: a.completeClusters,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, flag := range []string{"repo", "archive-key"} {
+				if purpose != doctor.All && purpose != doctor.Archive && typed(cmd, flag) {
+					return usage(cmd, fmt.Errorf("--%s is not checked --for %s, only for archive and all", flag,
+						purpose))
+				}
+			}
 			return a.doctor(cmd.Context(), args[0], purpose, archiveKeys, &repo)
 		},
 	}

@@ -26,7 +26,7 @@ func (p *patient) checks() []check {
 	}
 	if p.repository != nil {
 		of := []Purpose{Archive}
-		keys = append(keys, row("repository", "writes", of, p.checkRepository),
+		keys = append(keys, row("repository", "writes", of, checkWrites(p.repository)),
 			row("repository", "versions", of, p.checkRepositoryVersions),
 			row("repository", "object lock", of, p.checkRepositoryLock))
 	}
@@ -57,7 +57,7 @@ func (p *patient) checks() []check {
 		row("kms", "default key", []Purpose{Copy}, p.checkDefaultKey),
 		row("quota", "pending snapshots", backup, p.checkPending),
 		row("quota", "volumes", restore, p.checkRoom),
-		row("storage", "writes", stored, p.checkWrites),
+		row("storage", "writes", stored, checkWrites(p.store)),
 		row("storage", "identity", stored, p.checkIdentity),
 		row("bucket", "versioning", stored, p.checkVersioning),
 		row("bucket", "lifecycle", stored, p.checkLifecycle),

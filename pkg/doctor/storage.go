@@ -2,24 +2,41 @@ package doctor
 
 import (
 	"context"
+	"crypto/rand"
 	"strings"
 	"time"
 
+	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/storage"
 )
 
-// checkWrites writes an object, sees that the server honors conditions, and deletes it.
-func (p *patient) checkWrites(ctx context.Context, c Check) []Check {
-	store, err := p.store()
-	if err != nil {
-		return c.outcomeOf(err)
+// opener opens a store, at most once.
+type opener func() (objstore.Store, error)
+
+// checkWrites lists, reads, writes an object, sees that the server honors conditions, and deletes it.
+func checkWrites(open opener) func(context.Context, Check) []Check {
+	return func(ctx context.Context, c Check) []Check {
+		store, err := open()
+		if err != nil {
+			return c.outcomeOf(err)
+		}
+		if _, err := store.List(ctx, absent()); err != nil {
+			return c.outcomeOf(err)
+		}
+		if _, _, err := store.Get(ctx, absent()); unlessAbsent(err) != nil {
+			return c.outcomeOf(err)
+		}
+		if err := storage.Prove(ctx, store); err != nil {
+			return c.failed(err)
+		}
+		return c.ok("lists, reads, writes, conditional writes and deletes work")
 	}
-	if err := storage.Prove(ctx, store); err != nil {
-		return c.failed(err)
-	}
-	return c.ok("writes, conditional writes and deletes work")
 }
+
+// absent is the name of an object that is not there: what is asked about it changes nothing, and S3 refuses it to whom
+// it would refuse an object.
+func absent() string { return manifest.ProbesPrefix + "absent-" + rand.Text() }
 
 // checkIdentity sees whether the storage is a copy of another.
 func (p *patient) checkIdentity(ctx context.Context, c Check) []Check {
@@ -40,15 +57,15 @@ func (p *patient) checkIdentity(ctx context.Context, c Check) []Check {
 	return c.ok("%s", found.ID)
 }
 
-// ofBucket makes a check of the storage's bucket, if it has one.
-func (p *patient) ofBucket(c Check, f func(objstore.Bucket) []Check) []Check {
-	store, err := p.store()
+// ofBucket makes a check of a store's bucket, if it has one.
+func ofBucket(open opener, c Check, f func(objstore.Bucket) []Check) []Check {
+	store, err := open()
 	if err != nil {
 		return c.notMade(err)
 	}
 	b, ok := objstore.BucketOf(store)
 	if !ok {
-		return c.ok("the storage is not in S3")
+		return c.ok("it is not in S3")
 	}
 	return f(b)
 }
@@ -57,7 +74,7 @@ func (p *patient) ofBucket(c Check, f func(objstore.Bucket) []Check) []Check {
 const enabled = "Enabled"
 
 func (p *patient) checkVersioning(ctx context.Context, c Check) []Check {
-	return p.ofBucket(c, func(b objstore.Bucket) []Check {
+	return ofBucket(p.store, c, func(b objstore.Bucket) []Check {
 		switch status, err := b.Versioning(ctx); {
 		case err != nil:
 			return c.notMade(err)
@@ -73,7 +90,7 @@ func (p *patient) checkVersioning(ctx context.Context, c Check) []Check {
 // checkLifecycle finds rules that take objects away from tisnap, which deletes its own, and, with versioning, the lack
 // of one for old versions: a run replaces its lock every few seconds. There are no multipart uploads to abort.
 func (p *patient) checkLifecycle(ctx context.Context, c Check) []Check {
-	return p.ofBucket(c, func(b objstore.Bucket) []Check {
+	return ofBucket(p.store, c, func(b objstore.Bucket) []Check {
 		rules, err := b.Lifecycle(ctx)
 		if err != nil {
 			return c.notMade(err)
@@ -105,7 +122,7 @@ func (p *patient) checkLifecycle(ctx context.Context, c Check) []Check {
 }
 
 func (p *patient) checkObjectLock(ctx context.Context, c Check) []Check {
-	return p.ofBucket(c, func(b objstore.Bucket) []Check {
+	return ofBucket(p.store, c, func(b objstore.Bucket) []Check {
 		switch lock, err := b.ObjectLock(ctx); {
 		case err != nil:
 			return c.notMade(err)
@@ -157,7 +174,7 @@ func (p *patient) checkPDClock(ctx context.Context, c Check) []Check {
 }
 
 func (p *patient) checkS3Clock(ctx context.Context, c Check) []Check {
-	return p.ofBucket(c, func(b objstore.Bucket) []Check {
+	return ofBucket(p.store, c, func(b objstore.Bucket) []Check {
 		before := p.now()
 		at, err := b.Clock(ctx)
 		switch {
