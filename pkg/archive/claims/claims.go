@@ -64,36 +64,44 @@ type Item struct {
 
 // Fill makes a claim for each volume, and fills those of each store by a Job. The same run resumes: claims that it
 // filled stay as they are, since they may be in use. A store that fails does not keep the others from being filled. It
-// returns all volumes, also on error.
+// returns all volumes, also on error; each that is not filled has one.
 func (f *Filler) Fill(ctx context.Context, a *format.Archive) ([]Item, error) {
 	items := make([][]Item, len(a.Stores))
-	errs := make([]error, len(a.Stores))
-	err := parallel.Each(ctx, f.Options.Workers, a.Stores, func(ctx context.Context, i int, s format.Store) error {
-		items[i], errs[i] = f.store(ctx, s)
+	for i, s := range a.Stores {
+		for _, v := range s.Volumes {
+			items[i] = append(items[i], Item{Store: s.ID, Volume: v})
+		}
+	}
+	errs := make([]error, len(a.Stores), len(a.Stores)+1)
+	_, err := workers.Object(f.spec(0, nil)) // a pod that cannot be made is no reason for claims
+	if err == nil {
+		err = parallel.Each(ctx, f.Options.Workers, a.Stores, func(ctx context.Context, i int, s format.Store) error {
+			errs[i] = f.store(ctx, s.ID, items[i])
+			return ctx.Err()
+		})
+	}
+	all := failure.Join(append(errs, err)...)
+	for i := range items {
+		why := errs[i]
+		if why == nil {
+			why = all
+		}
 		for k := range items[i] {
-			if errs[i] != nil && items[i][k].Bound == (blockvolume.Volume{}) {
-				items[i][k].Err = errs[i]
+			if one := &items[i][k]; one.Bound == (blockvolume.Volume{}) {
+				one.Err = why
 			}
 		}
-		return ctx.Err()
-	})
-	if err == nil {
-		err = failure.Join(errs...)
 	}
-	return slices.Concat(items...), err
+	return slices.Concat(items...), all
 }
 
 // store fills the volumes of one store.
-func (f *Filler) store(ctx context.Context, s format.Store) ([]Item, error) {
-	items := make([]Item, len(s.Volumes))
-	for i, v := range s.Volumes {
-		items[i] = Item{Store: s.ID, Volume: v}
-	}
+func (f *Filler) store(ctx context.Context, id uint64, items []Item) error {
 	var todo []*Item
 	for i := range items {
 		one := &items[i]
 		if err := f.claim(ctx, one); err != nil {
-			return items, err
+			return err
 		}
 		if one.Claim.Filled == "" {
 			todo = append(todo, one)
@@ -103,10 +111,10 @@ func (f *Filler) store(ctx context.Context, s format.Store) ([]Item, error) {
 	if len(todo) == 0 {
 		finish = f.release
 	}
-	if err := finish(ctx, s.ID, todo); err != nil {
-		return items, err
+	if err := finish(ctx, id, todo); err != nil {
+		return err
 	}
-	return items, f.bound(ctx, items)
+	return f.bound(ctx, items)
 }
 
 // claim makes the claim of a volume.
@@ -146,6 +154,11 @@ func (f *Filler) fill(ctx context.Context, store uint64, todo []*Item) error {
 		err = failure.Annotate(err, "fill volumes", storeName(store))
 		if failure.Is(err, failure.Unready) && !last.Broken { // no pod runs, and none is to begin later
 			err = failure.Join(err, f.Jobs.Remove(ctx, job))
+		}
+		if failure.Is(err, failure.NotFound) { // whoever has filled the volumes has removed the Job
+			if seen := f.unfilled(ctx, todo); failure.Is(seen, failure.Conflict) {
+				return seen
+			}
 		}
 		return err
 	}
@@ -221,6 +234,11 @@ func (f *Filler) unfilled(ctx context.Context, todo []*Item) error {
 func (f *Filler) job(ctx context.Context, store uint64, todo []*Item) (workers.Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
+	return f.Jobs.MakeIf(ctx, f.spec(store, todo), func(ctx context.Context) error { return f.unfilled(ctx, todo) })
+}
+
+// spec is that of a store's Job.
+func (f *Filler) spec(store uint64, todo []*Item) workers.Spec {
 	o := &f.Options
 	spec := o.Pod
 	spec.Run, spec.Namespace, spec.Name = o.Run, o.Namespace, jobName(o.Run, store)
@@ -241,7 +259,7 @@ func (f *Filler) job(ctx context.Context, store uint64, todo []*Item) (workers.J
 		spec.Env = map[string]string{}
 	}
 	spec.Env["CLAIM_UIDS"] = strings.Join(uids, ",")
-	return f.Jobs.MakeIf(ctx, spec, func(ctx context.Context) error { return f.unfilled(ctx, todo) })
+	return spec
 }
 
 // jobName is the name of a run's Job for a store. Runs whose ids begin in the same way differ in it.

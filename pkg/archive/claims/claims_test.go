@@ -268,6 +268,48 @@ func TestFill_VolumeIsNotNew_Conflict(t *testing.T) {
 	require.Equal(t, 1, l.jobs(), "nothing is changed")
 }
 
+// No claim is made for pods that cannot be.
+func TestFill_PodCannotBeMade_NoClaims(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.filler.Options.Pod.Memory = "much"
+	items, err := l.filler.Fill(within(t), archive())
+	require.True(t, failure.Is(err, failure.Usage), "%v", err)
+	require.Error(t, items[0].Err)
+	require.Empty(t, l.server.List("persistentvolumeclaims", "tidb"))
+}
+
+// The stores that had not begun are listed, too.
+func TestFill_Cancelled_AllVolumesAreListed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	a := archive()
+	a.Stores = append(a.Stores, format.Store{ID: 5, Volumes: a.Stores[0].Volumes})
+	ctx, cancel := context.WithCancel(within(t))
+	l.filler.Stand = func(uint64, workers.State) { cancel() }
+	items, err := l.filler.Fill(ctx, a)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, items, 2)
+	for _, one := range items {
+		require.Error(t, one.Err)
+	}
+	require.Equal(t, uint64(5), items[1].Store)
+}
+
+// The second of two commands learns that the volumes are filled, not that its Job is gone.
+func TestFill_AnotherCommandIsFaster_Conflict(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.filler.Stand = func(uint64, workers.State) {
+		l.bind(t)
+		l.fills(t)
+		require.NoError(t, l.core.Jobs("tidb").Delete(within(t), l.job(t).Name, metav1.DeleteOptions{}))
+	}
+	_, err := l.filler.Fill(within(t), archive())
+	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
+	require.ErrorContains(t, err, "another command of the run has filled it")
+}
+
 // A second Remove does not pass over a volume whose claim is gone already.
 func TestRemove_VolumeIsLeft_IsWaitedFor(t *testing.T) {
 	t.Parallel()

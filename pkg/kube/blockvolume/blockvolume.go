@@ -235,8 +235,8 @@ func (c *Claims) get(ctx context.Context, claim Claim, op string) (*corev1.Persi
 	return found, nil
 }
 
-// Bound returns the volume that the claim is bound to. One that is not bound yet is Limited; one that is gone, or in
-// whose place there is another one by now, is NotFound. A volume that was there before its claim may have content of
+// Bound returns the volume that the claim is bound to. One that is not bound yet is Limited; one that is gone or is
+// being deleted, or whose volume is, or in whose place there is another one by now, is NotFound. A volume that was there before its claim may have content of
 // someone else's: it is a Conflict.
 func (c *Claims) Bound(ctx context.Context, claim Claim) (Volume, error) {
 	pv, err := c.bound(ctx, claim)
@@ -252,7 +252,7 @@ func (c *Claims) bound(ctx context.Context, claim Claim) (*corev1.PersistentVolu
 	switch {
 	case err != nil:
 		return nil, err
-	case found == nil:
+	case found == nil || found.DeletionTimestamp != nil:
 		return nil, failure.New(failure.NotFound, op, claim.String(), "someone deleted it")
 	case found.Status.Phase != corev1.ClaimBound:
 		return nil, failure.New(failure.Limited, op, claim.String(), "it is not bound yet").
@@ -261,6 +261,9 @@ func (c *Claims) bound(ctx context.Context, claim Claim) (*corev1.PersistentVolu
 	pv, err := c.core.PersistentVolumes().Get(ctx, found.Spec.VolumeName, metav1.GetOptions{})
 	if err != nil {
 		return nil, kubeerr.Wrap(err, op, found.Spec.VolumeName)
+	}
+	if pv.DeletionTimestamp != nil {
+		return nil, failure.New(failure.NotFound, op, claim.String(), "someone deleted its volume %s", pv.Name)
 	}
 	if !boundTo(pv, claim) || pv.Spec.CSI == nil || !isBlock(pv.Spec.VolumeMode) {
 		return nil, failure.New(failure.Unready, op, claim.String(),

@@ -154,6 +154,8 @@ func TestBound_NamesTheDriversVolume(t *testing.T) {
 		"a file system":    {func(pv *corev1.PersistentVolume) { pv.Spec.VolumeMode = nil }, failure.Unready},
 		"of another claim": {func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "u" }, failure.Unready},
 		"older":            {func(pv *corev1.PersistentVolume) { pv.Name = older }, failure.Conflict},
+		"claim is deleted": {asItIs, failure.NotFound},
+		"being deleted":    {asItIs, failure.NotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -162,6 +164,15 @@ func TestBound_NamesTheDriversVolume(t *testing.T) {
 			_, err := l.claims.Bound(within(t, patience), made)
 			require.True(t, failure.Is(err, failure.Limited), "%v", err)
 			l.bind(t, made, c.change)
+			switch name {
+			case "claim is deleted":
+				l.deleting(t, made)
+			case "being deleted":
+				pv := l.server.Get("persistentvolumes", "", "pvc-"+made.UID)
+				pv.SetFinalizers([]string{"external-attacher/ebs-csi-aws-com"}) // it is attached
+				require.NoError(t, l.server.Put(pv))
+				require.NoError(t, l.core.PersistentVolumes().Delete(within(t, patience), pv.GetName(), metav1.DeleteOptions{}))
+			}
 			v, err := l.claims.Bound(within(t, patience), made)
 			if c.want != failure.Unknown {
 				require.True(t, failure.Is(err, c.want), "%v", err)
@@ -174,6 +185,18 @@ func TestBound_NamesTheDriversVolume(t *testing.T) {
 			require.True(t, failure.Is(err, failure.NotFound), "%v", err)
 		})
 	}
+}
+
+// deleting deletes a claim that something keeps.
+func (l *lab) deleting(t *testing.T, c blockvolume.Claim) {
+	t.Helper()
+	api := l.core.PersistentVolumeClaims(c.Namespace)
+	claim, err := api.Get(within(t, patience), c.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	claim.Finalizers = append(claim.Finalizers, "the.test/keeps")
+	_, err = api.Update(within(t, patience), claim, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.NoError(t, api.Delete(within(t, patience), c.Name, metav1.DeleteOptions{}))
 }
 
 // The volume goes with its claim, whatever the class's policy is, and Remove returns once both are gone.

@@ -24,6 +24,7 @@ const (
 	clusterIDLabel   = "tidb.pingcap.com/cluster-id"
 	podNameLabel     = "tidb.pingcap.com/pod-name"
 	pvNamespaceLabel = "app.kubernetes.io/namespace"
+	claimProtection  = "kubernetes.io/pvc-protection"
 )
 
 // boundClaims is what a pod's claims lead to.
@@ -80,7 +81,7 @@ func (o *Operator) ensureClaims(spec clusterSpec, pod string) {
 // newClaim is a claim from the template, with what Kubernetes adds to it.
 func (t volumeTemplate) newClaim(m metav1.ObjectMeta) *corev1.PersistentVolumeClaim {
 	mode := corev1.PersistentVolumeFilesystem
-	m.Finalizers = []string{"kubernetes.io/pvc-protection"}
+	m.Finalizers = []string{claimProtection}
 	annotate(&m, "volume.beta.kubernetes.io/storage-provisioner", ebsDriver)
 	annotate(&m, "volume.kubernetes.io/storage-provisioner", ebsDriver)
 	return &corev1.PersistentVolumeClaim{

@@ -12,8 +12,8 @@ import (
 )
 
 // remove deletes an object and, unless the caller orphans them, everything that it owns. Of the finalizers only the
-// attacher's holds a PV back, Operator 2.x's its own objects, and that of the controller of Jobs its pods, for which a Job
-// waits if it is deleted in the foreground. Other pods go at once: the kubelet is part of the Operator stand-in, which sees
+// attacher's holds a PV back, Operator 2.x's its own objects, all but Kubernetes' protection a claim, and that of the
+// controller of Jobs its pods, for which a Job waits if it is deleted in the foreground. Other pods go at once: the kubelet is part of the Operator stand-in, which sees
 // them vanish.
 func (s *store) remove(r resource, namespace, name string, opts metav1.DeleteOptions) (object, error) {
 	s.mu.Lock()
@@ -71,6 +71,8 @@ func (r resource) held(o metav1.Object) bool {
 	switch r.name {
 	case volumes:
 		return slices.Contains(o.GetFinalizers(), attacherFinalizer)
+	case claims:
+		return slices.ContainsFunc(o.GetFinalizers(), func(f string) bool { return f != claimProtection })
 	case pods:
 		return slices.Contains(o.GetFinalizers(), batchv1.JobTrackingFinalizer)
 	}

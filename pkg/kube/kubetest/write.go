@@ -99,7 +99,7 @@ func (s *Server) fillIn(c call, o object) {
 	}})
 	switch c.resource.name {
 	case claims:
-		meta(o).SetFinalizers([]string{"kubernetes.io/pvc-protection"})
+		meta(o).SetFinalizers([]string{claimProtection})
 		o["status"] = object{"phase": "Pending"}
 	case volumes:
 		meta(o).SetFinalizers([]string{"kubernetes.io/pv-protection"})
