@@ -128,7 +128,7 @@ func (a *app) archiveClaims(
 	filler.Jobs.StartWithin = workersStart
 	filler.Claims.Interval, filler.Jobs.Interval = a.streams.poll, a.streams.poll
 	if f.remove {
-		return a.removeClaims(ctx, filler, found, f.yes)
+		return a.removeClaims(ctx, filler, f.yes)
 	}
 	class, err := filler.Claims.Class(ctx, f.class)
 	if err != nil {
@@ -171,7 +171,7 @@ func codesOf(kinds ...failure.Kind) (codes []int) {
 	return codes
 }
 
-func (a *app) removeClaims(ctx context.Context, filler *claims.Filler, found readArchive, yes bool) error {
+func (a *app) removeClaims(ctx context.Context, filler *claims.Filler, yes bool) error {
 	o := filler.Options
 	if !yes && !a.asks() {
 		return failure.New(failure.Usage, "remove claims", string(o.Run),
@@ -183,7 +183,7 @@ func (a *app) removeClaims(ctx context.Context, filler *claims.Filler, found rea
 			return err
 		}
 	}
-	removed, err := filler.Remove(ctx, found.archive)
+	removed, err := filler.Remove(ctx)
 	for _, claim := range removed {
 		fmt.Fprintf(a.streams.Err, "removed claim %s and its volume\n", claim)
 	}

@@ -66,13 +66,14 @@ does not delete them.
 
 With --to-claims, an empty block volume is made for each of them by a claim, with any CSI driver
 that has block volumes, and a Job for each store fills them. The claims are listed once they are
-filled; the same command resumes, and leaves filled ones alone. --remove removes them.
+filled; the same command resumes, and leaves filled ones alone. --remove removes them. Name the
+archive by its id: latest is another one, and so another set of claims, once a newer archive is there.
 
 A volume with damaged blocks gets no image, and its snapshot is never completed; the error names
 the blocks, the other volumes are written, and the exit code is 10.`,
 		Example: `  tisnap archive restore latest --to-dir /restored --repo s3://archive/prod --repo-identity ops.key
   tisnap archive restore latest --to-snapshots --repo s3://archive/prod --repo-identity ops.key
-  tisnap archive restore latest --to-claims -n tidb --image REGISTRY/tisnap:v1 --repo s3://archive/prod \
+  tisnap archive restore ARCHIVE --to-claims -n tidb --image REGISTRY/tisnap:v1 --repo s3://archive/prod \
     --repo-identity ops.key`,
 		Args: exactly("ARCHIVE"), ValidArgsFunction: a.completeArchives(repo),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -24,9 +24,9 @@ import (
 // forClaims is what docs/archive.md names for `tisnap archive restore --to-claims`.
 func forClaims() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"get", "create", "delete"}},
+		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"get", "list", "create", "delete"}},
 		{APIGroups: []string{""}, Resources: []string{"pods", "events"}, Verbs: []string{"list"}},
-		{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"get", "create", "update", "delete"}},
+		{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"get", "list", "create", "update", "delete"}},
 		{APIGroups: []string{""}, Resources: []string{"persistentvolumes"}, Verbs: []string{"get", "list", "update"}},
 		{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"storageclasses"}, Verbs: []string{"get", "list"}},
 	}
@@ -228,7 +228,7 @@ func volumesAreFilled(t *testing.T, s system) {
 	same, err := f.Fill(within(t), archive)
 	require.NoError(t, err)
 	require.Equal(t, items, same)
-	removed, err := f.Remove(within(t), archive)
+	removed, err := f.Remove(within(t))
 	require.NoError(t, err)
 	require.Len(t, removed, 2)
 	require.Empty(t, s.claims(t))

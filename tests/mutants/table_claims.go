@@ -50,7 +50,7 @@ func claimGuards() []Mutant {
 // claimFillGuards are those of the volumes of claims, which Jobs fill.
 func claimFillGuards() []Mutant {
 	const handedOut = "a volume that is handed out is new, whole, and no pod's"
-	return []Mutant{
+	return append([]Mutant{
 		in("pkg/archive/volume/fill.go", "a device with content of another volume is filled", ownByMark,
 			"		if !IsZero(block) {", "		if false {",
 			"TestFill_DeviceWasNotEmpty_Conflict"),
@@ -105,17 +105,38 @@ func claimFillGuards() []Mutant {
 		in("pkg/kube/blockvolume/blockvolume.go", "a volume that is being deleted is handed out", handedOut,
 			"	if pv.DeletionTimestamp != nil {", "	if false {",
 			"TestBound_NamesTheDriversVolume"),
-		in("pkg/archive/claims/claims.go", "a removal changes something before it is refused", othersStay,
-			"			err = f.Claims.Unused(ctx, *claim)", "			err = nil",
-			"TestFill_VolumeIsNotNew_Conflict"),
-		in("pkg/archive/claims/claims.go", "volumes whose claims are gone are passed over", knownAndKept,
-			"	all := []made{{claims: left}}", "	all := []made{{claims: left[:0]}}",
-			"TestRemove_VolumeIsLeft_IsWaitedFor"),
-		in("pkg/archive/claims/claims.go", "nothing is removed, with success", zeroIsAnError,
-			"	if !found {", "	if false {",
-			"TestRemove_VolumeIsLeft_IsWaitedFor"),
 		in("pkg/cli/archive_claims.go", "a device with content is tried until the retries are used up", errorTable,
 			"codesOf(failure.Usage, failure.NotFound, failure.Conflict, ", "codesOf(failure.Usage, failure.NotFound, ",
 			"TestArchiveRestore_ToClaims_DeviceIsNotEmpty_IsNotFilled"),
+	}, claimRemovalGuards()...)
+}
+
+// claimRemovalGuards are those of the removal of what was made for claims.
+func claimRemovalGuards() []Mutant {
+	return []Mutant{
+		in("pkg/archive/claims/claims.go", "a removal changes something before it is refused", othersStay,
+			"		return f.Claims.Unused(ctx, claim)", "		return nil",
+			"TestFill_VolumeIsNotNew_Conflict"),
+		in("pkg/archive/claims/claims.go", "volumes whose claims are gone are passed over", knownAndKept,
+			"	for _, one := range left {", "	for _, one := range left[:0] {",
+			"TestRemove_VolumeIsLeft_IsWaitedFor"),
+		in("pkg/archive/claims/claims.go", "nothing is removed, with success", zeroIsAnError,
+			"	if len(jobs)+len(made) == 0 {", "	if false {",
+			"TestRemove_VolumeIsLeft_IsWaitedFor"),
+		in("pkg/archive/claims/claims.go", "another command's Job of the run is removed", othersStay,
+			"		return !strings.HasPrefix(j.Name, jobPrefix)", "		return !strings.HasPrefix(j.Name, \"\")",
+			"TestRemove_AllOfTheRun_NothingElse"),
+		in("pkg/archive/claims/claims.go", "a claim goes while a Job's pod may hold its volume", othersStay,
+			"		return nil, err // its pod holds the volumes\n", "",
+			"TestRemove_JobStays_ClaimsStay"),
+		in("pkg/kube/blockvolume/remove.go", "a restored cluster's claims go with those that were filled", othersStay,
+			"asked && runmark.MadeBy(one, run) {", "(asked || true) && runmark.MadeBy(one, run) {",
+			"TestRemove_AllOfTheRun_NothingElse").heldBy("pkg/archive/claims"),
+		in("pkg/kube/blockvolume/remove.go", "claims of a run with the same label are removed", ownByMark,
+			"asked && runmark.MadeBy(one, run) {", "asked {",
+			"TestRemove_AllOfTheRun_NothingElse").heldBy("pkg/archive/claims"),
+		in("pkg/kube/workers/jobs.go", "Jobs of a run with the same label are removed", ownByMark,
+			"if one := &list.Items[i]; runmark.MadeBy(one, run) {", "if one := &list.Items[i]; one != nil {",
+			"TestMade_OfOneLabel_ThisRunAlone"),
 	}
 }

@@ -262,10 +262,12 @@ func (f *Filler) spec(store uint64, todo []*Item) workers.Spec {
 	return spec
 }
 
+const jobPrefix = "tisnap-fill-"
+
 // jobName is the name of a run's Job for a store. Runs whose ids begin in the same way differ in it.
 func jobName(run cluster.RunID, store uint64) string {
 	sum := sha256.Sum256([]byte(run))
-	return fmt.Sprintf("tisnap-fill-%d-%s", store, hex.EncodeToString(sum[:6]))
+	return fmt.Sprintf("%s%d-%s", jobPrefix, store, hex.EncodeToString(sum[:6]))
 }
 
 // bound finds the volumes of filled claims.
@@ -280,71 +282,70 @@ func (f *Filler) bound(ctx context.Context, items []Item) (err error) {
 	return nil
 }
 
-// made is what a run has made for a store.
-type made struct {
-	job    *workers.Job
-	claims []blockvolume.Claim
-}
-
-// Remove removes the run's Jobs, and then its claims with their volumes, filled ones too. If something else uses one of
-// them, it is a Conflict, and all stay; otherwise all are tried, whatever fails. What is another run's, or no run's,
-// stays. A run that has made nothing is NotFound.
-func (f *Filler) Remove(ctx context.Context, a *format.Archive) (removed []blockvolume.Claim, err error) {
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
+// Remove removes the run's Jobs, and then its claims with their volumes, filled ones too, of whichever archive. If
+// something else uses one of them, it is a Conflict, and all stay; the claims stay while a Job cannot be removed, and
+// are all tried otherwise, whatever fails. What is another run's, or no run's, stays. A run that has made nothing is
+// NotFound.
+func (f *Filler) Remove(ctx context.Context) (removed []blockvolume.Claim, err error) {
 	o := &f.Options
-	left, err := f.Claims.Left(ctx, o.Run, o.Namespace)
+	jobs, made, err := f.made(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var errs []error
-	all := []made{{claims: left}}
-	found := len(left) > 0
-	for _, s := range a.Stores {
-		one, err := f.find(ctx, s)
-		found = found || one.job != nil || len(one.claims) > 0
-		errs, all = append(errs, err), append(all, one)
-	}
-	if err := failure.Join(errs...); err != nil {
-		return nil, err
-	}
-	if !found {
+	if len(jobs)+len(made) == 0 {
 		return nil, failure.New(failure.NotFound, "remove claims", string(o.Run),
 			"namespace %s has no Job and no claim of the run, and no volume of one", o.Namespace).
-			WithHint("name the archive or the --run-id that they were made with")
+			WithHint("name the archive by its id, or the --run-id, that they were made with")
 	}
-	for _, one := range all {
-		if one.job != nil {
-			if err := f.Jobs.Remove(ctx, *one.job); err != nil {
-				errs = append(errs, err)
-				continue // its pod holds the volumes
-			}
-		}
-		for _, claim := range one.claims {
-			if err := f.Claims.Remove(ctx, claim); err != nil {
-				errs = append(errs, err)
-				continue
-			}
+	err = parallel.Each(ctx, o.Workers, jobs, func(ctx context.Context, _ int, job workers.Job) error {
+		ctx, cancel := context.WithTimeout(ctx, deadline)
+		defer cancel()
+		return f.Jobs.Remove(ctx, job)
+	})
+	if err != nil {
+		return nil, err // its pod holds the volumes
+	}
+	gone := make([]bool, len(made))
+	err = parallel.Each(ctx, o.Workers, made, func(ctx context.Context, i int, claim blockvolume.Claim) error {
+		ctx, cancel := context.WithTimeout(ctx, deadline)
+		defer cancel()
+		err := f.Claims.Remove(ctx, claim)
+		gone[i] = err == nil
+		return err
+	})
+	for i, claim := range made {
+		if gone[i] {
 			removed = append(removed, claim)
 		}
 	}
-	return removed, failure.Join(errs...)
+	return removed, err
 }
 
-// find finds what the run has made for a store, and checks that nothing else uses it.
-func (f *Filler) find(ctx context.Context, s format.Store) (one made, err error) {
+// made finds what the run has made, and checks that nothing else uses the claims.
+func (f *Filler) made(ctx context.Context) (jobs []workers.Job, made []blockvolume.Claim, err error) {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
 	o := &f.Options
-	if one.job, err = f.Jobs.Find(ctx, o.Run, o.Namespace, jobName(o.Run, s.ID)); err != nil {
-		return one, err
+	if jobs, err = f.Jobs.Made(ctx, o.Run, o.Namespace); err != nil {
+		return nil, nil, err
 	}
-	var errs []error
-	for _, v := range s.Volumes {
-		claim, err := f.Claims.Find(ctx, o.Run, o.Namespace, blockvolume.NameOf(o.Run, s.ID, v.Role))
-		if err == nil && claim != nil {
-			one.claims = append(one.claims, *claim)
-			err = f.Claims.Unused(ctx, *claim)
+	jobs = slices.DeleteFunc(jobs, func(j workers.Job) bool { // of another command with this run
+		return !strings.HasPrefix(j.Name, jobPrefix)
+	})
+	if made, err = f.Claims.Made(ctx, o.Run, o.Namespace); err != nil {
+		return nil, nil, err
+	}
+	left, err := f.Claims.Left(ctx, o.Run, o.Namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, one := range left { // also those that went in between
+		if !slices.ContainsFunc(made, func(c blockvolume.Claim) bool { return c.UID == one.UID }) {
+			made = append(made, one)
 		}
-		errs = append(errs, err)
 	}
-	return one, failure.Join(errs...)
+	err = parallel.Each(ctx, o.Workers, made, func(ctx context.Context, _ int, claim blockvolume.Claim) error {
+		return f.Claims.Unused(ctx, claim)
+	})
+	return jobs, made, err
 }

@@ -236,8 +236,8 @@ func (c *Claims) get(ctx context.Context, claim Claim, op string) (*corev1.Persi
 }
 
 // Bound returns the volume that the claim is bound to. One that is not bound yet is Limited; one that is gone or is
-// being deleted, or whose volume is, or in whose place there is another one by now, is NotFound. A volume that was there before its claim may have content of
-// someone else's: it is a Conflict.
+// being deleted, or whose volume is, or in whose place there is another one by now, is NotFound. A volume that was
+// there before its claim may have content of someone else's: it is a Conflict.
 func (c *Claims) Bound(ctx context.Context, claim Claim) (Volume, error) {
 	pv, err := c.bound(ctx, claim)
 	if err != nil {

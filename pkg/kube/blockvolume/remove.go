@@ -16,6 +16,21 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
+// Made are the run's claims in a namespace. What it has restored there as a cluster's is not among them.
+func (c *Claims) Made(ctx context.Context, run cluster.RunID, namespace string) (made []Claim, err error) {
+	list, err := c.core.PersistentVolumeClaims(namespace).List(ctx, runmark.Selector(run))
+	if err != nil {
+		return nil, kubeerr.Wrap(err, "find claims of run", string(run))
+	}
+	for i := range list.Items {
+		one := &list.Items[i]
+		if _, asked := one.Annotations[contentKey]; asked && runmark.MadeBy(one, run) {
+			made = append(made, Claim{namespace, one.Name, string(one.UID), run, one.Annotations[filledKey]})
+		}
+	}
+	return made, nil
+}
+
 // Left are the run's claims in a namespace that are gone, or in whose place there are others by now, while their
 // volumes are there: those that carry the run's mark. Remove waits for such a volume to be deleted.
 func (c *Claims) Left(ctx context.Context, run cluster.RunID, namespace string) ([]Claim, error) {
@@ -52,46 +67,57 @@ func (c *Claims) Remove(ctx context.Context, claim Claim) error {
 	if claim.UID == "" || claim.Run == "" {
 		return failure.New(failure.Usage, op, claim.String(), "its UID and its run have to be known")
 	}
-	err := wait.Until(ctx, c.pace(), func() (bool, error) {
-		err := c.remove(ctx, claim)
+	asked := false
+	err := wait.Until(ctx, c.pace(), func() (_ bool, err error) {
+		if asked {
+			found, err := c.get(ctx, claim, op)
+			switch {
+			case err != nil:
+				return !failure.Transient(err), err
+			case found != nil && found.DeletionTimestamp != nil:
+				return false, still(op, claim, "a pod uses it") // all was checked before
+			}
+		}
+		asked, err = c.remove(ctx, claim)
 		return !failure.Transient(err), err
 	})
 	return failure.Annotate(wait.Reason(err), op, claim.String())
 }
 
-// remove is one try of Remove; it is Limited until both are gone. Whatever the class's policy is, the volume goes with
-// its claim: it has nothing that the archive does not have, and nothing else would find it.
-func (c *Claims) remove(ctx context.Context, claim Claim) error {
+// remove is one try of Remove, which is Limited until both are gone, and whether the claim is being deleted. Whatever
+// the class's policy is, the volume goes with its claim: it has nothing that the archive does not have, and nothing
+// else would find it.
+func (c *Claims) remove(ctx context.Context, claim Claim) (asked bool, err error) {
 	const op = "remove claim"
 	found, pv, err := c.unused(ctx, claim)
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case found == nil && pv == nil:
-		return nil
+		return false, nil
 	case found == nil && pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete:
-		return failure.New(failure.Conflict, op, claim.String(),
+		return false, failure.New(failure.Conflict, op, claim.String(),
 			"someone deleted it, and its volume %s is retained", pv.Name).
 			WithHint("keep its disk by: kubectl delete pv %s; or delete it by its policy Delete", pv.Name)
 	case found == nil:
-		return still(op, claim, "its driver has not deleted volume "+pv.Name)
+		return false, still(op, claim, "its driver has not deleted volume "+pv.Name)
 	}
 	if pv != nil {
 		if err := c.own(ctx, pv, claim, corev1.PersistentVolumeReclaimDelete); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if found.DeletionTimestamp != nil {
-		return still(op, claim, "a pod uses it")
+		return true, still(op, claim, "a pod uses it")
 	}
 	uid := types.UID(claim.UID)
 	err = c.core.PersistentVolumeClaims(claim.Namespace).Delete(ctx, claim.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &uid},
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return kubeerr.Wrap(err, op, claim.String())
+		return false, kubeerr.Wrap(err, op, claim.String())
 	}
-	return still(op, claim, "it is being deleted")
+	return true, still(op, claim, "it is being deleted")
 }
 
 // Unused checks that a claim is its run's, and its volume new and used by nothing else: another persistent volume of

@@ -164,6 +164,20 @@ func (j *Jobs) Find(ctx context.Context, run cluster.RunID, namespace, name stri
 	return &job, nil
 }
 
+// Made are the Jobs that the run made in a namespace.
+func (j *Jobs) Made(ctx context.Context, run cluster.RunID, namespace string) (made []Job, err error) {
+	list, err := j.core.Jobs(namespace).List(ctx, runmark.Selector(run))
+	if err != nil {
+		return nil, kubeerr.Wrap(err, "find jobs of run", string(run))
+	}
+	for i := range list.Items {
+		if one := &list.Items[i]; runmark.MadeBy(one, run) {
+			made = append(made, read(one))
+		}
+	}
+	return made, nil
+}
+
 // ended returns whether all of a Job is done, and whether it failed. A Job that is about to fail still has pods that
 // end.
 func ended(o *batchv1.Job) (done, failed bool) {

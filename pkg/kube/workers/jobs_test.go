@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/kube/workers"
 )
 
@@ -250,4 +251,18 @@ func TestWait_NoPodRuns_UnreadyAfterAWhile(t *testing.T) {
 	err := l.jobs.Wait(within(t), made, nil)
 	require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
 	require.ErrorContains(t, err, "0 of its pods run")
+}
+
+// Two runs may have the same label.
+func TestMade_OfOneLabel_ThisRunAlone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	made := l.make(t, spec())
+	other := spec()
+	other.Run, other.Name = "20261127T120000_abcdef01", "another"
+	require.Equal(t, runmark.Selector(run), runmark.Selector(other.Run))
+	l.make(t, other)
+	all, err := l.jobs.Made(within(t), run, "tidb")
+	require.NoError(t, err)
+	require.Equal(t, []workers.Job{made}, all)
 }
