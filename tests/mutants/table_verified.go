@@ -2,7 +2,10 @@ package mutants
 
 // verifiedGuards are those by which no archive counts as verified that verifications have not found whole.
 func verifiedGuards() []Mutant {
-	const unread = "what counts as verified was read, and found whole"
+	const (
+		unread = "what counts as verified was read, and found whole"
+		failed = "		if err != nil {\n			return failure.Annotate(err, op, r.store.URL())\n		}\n"
+	)
 	return []Mutant{
 		in("pkg/archive/verify/verify.go", "an archive is verified that has a block which the same run found lost", unread,
 			"v.spread(ctx, archives); err", "v.spread(ctx, nil); err",
@@ -31,6 +34,13 @@ func verifiedGuards() []Mutant {
 		in("pkg/cli/archive_verified.go", "what another command has written meanwhile stays", unread,
 			"|| try == recordTries {", "|| try > 0 {",
 			"TestRecordArchives_OthersWriteIt_IsWrittenAgain"),
+		in("pkg/archive/repository/verified.go", "a verification is not recorded if another one came first", unread,
+			"|| try == verifiedTries {", "|| try > 0 {",
+			"TestRecordVerified_OthersRecordMeanwhile_BothStay"),
+		in("pkg/archive/repository/verified.go", "a verification drops what another one has recorded of a new archive", unread,
+			"		v, version, err := r.verified(ctx)\n"+failed+"		there, err := r.Versions(ctx) //",
+			"		there, err := r.Versions(ctx)\n"+failed+"		v, version, err := r.verified(ctx) //",
+			"TestRecordVerified_OthersRecordMeanwhile_BothStay"),
 		in("pkg/manifest/archives.go", "a cluster whose archives cannot be read has none", unread,
 			"a.Unreadable > 0 && ", "false && ",
 			"TestArchiveVerified_ArchiveCannotBeRead_IsCounted").heldBy("pkg/cli"),

@@ -54,12 +54,12 @@ func (r *Repository) RecordVerified(
 	ctx context.Context, ids []string, whole map[string]format.Digest, share float64, at time.Time,
 ) error {
 	const op = "record verification"
-	there, err := r.Versions(ctx)
-	if err != nil {
-		return failure.Annotate(err, op, r.store.URL())
-	}
 	for try := 1; ; try++ {
 		v, version, err := r.verified(ctx)
+		if err != nil {
+			return failure.Annotate(err, op, r.store.URL())
+		}
+		there, err := r.Versions(ctx) // only now: all that the record has was committed before
 		if err != nil {
 			return failure.Annotate(err, op, r.store.URL())
 		}

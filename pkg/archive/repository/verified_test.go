@@ -13,6 +13,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/archive/archivetest"
 	"github.com/tisnap/tisnap/pkg/archive/format"
+	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/objstore/objstoretest"
@@ -112,6 +113,80 @@ func TestRecordVerified_RecordIsDamaged_IsReplaced(t *testing.T) {
 		v, err := r.Verified(t.Context())
 		require.NoError(t, err)
 		require.InDelta(t, .5, v.Of("one", a.Maps()).Unread, 1e-9)
+	}
+}
+
+// rival is a store in which another command comes first, so many times, when the record is read or written.
+type rival struct {
+	objstore.Store
+	reads, writes int
+	act           func()
+}
+
+func (r *rival) Get(ctx context.Context, key string) ([]byte, objstore.Version, error) {
+	r.first(key, &r.reads)
+	return r.Store.Get(ctx, key)
+}
+
+func (r *rival) Create(ctx context.Context, key string, body []byte) (objstore.Version, error) {
+	r.first(key, &r.writes)
+	return r.Store.Create(ctx, key, body)
+}
+
+func (r *rival) Replace(ctx context.Context, key string, body []byte, old objstore.Version) (objstore.Version, error) {
+	r.first(key, &r.writes)
+	return r.Store.Replace(ctx, key, body, old)
+}
+
+func (r *rival) first(key string, times *int) {
+	if key == format.VerifiedPath && *times > 0 {
+		*times--
+		r.act()
+	}
+}
+
+// What another command has recorded meanwhile, of an archive that it has committed meanwhile, too, stays in the record,
+// and what was read is added, or it is an error.
+func TestRecordVerified_OthersRecordMeanwhile_BothStay(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		reads, writes int
+		conflict      bool
+	}{
+		"alone": {}, "before the record is read": {reads: 1}, "before it is written": {writes: 1},
+		"four times": {writes: 4}, "each time": {writes: 5, conflict: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := &rival{Store: objstoretest.NewMemory(nil)}
+			r, owner, err := archivetest.New(t.Context(), store, 1<<20)
+			require.NoError(t, err)
+			other, err := repository.Open(t.Context(), store.Store, owner)
+			require.NoError(t, err)
+			record := func(r *repository.Repository, id string) error {
+				return r.RecordVerified(t.Context(), []string{id}, map[string]format.Digest{id: {}}, .5, time.Now())
+			}
+			commit := func(id string) {
+				require.NoError(t, other.Commit(t.Context(), id, &format.Archive{Backup: id, Manifest: format.NewManifest(nil)}))
+			}
+			commit("one")
+			var others []string
+			store.act = func() {
+				id := fmt.Sprintf("other-%d", len(others))
+				others = append(others, id)
+				commit(id)
+				require.NoError(t, record(other, id))
+			}
+			store.reads, store.writes = row.reads, row.writes
+			require.Equal(t, row.conflict, failure.Is(record(r, "one"), failure.Conflict))
+			require.Len(t, others, row.reads+row.writes)
+			v, err := other.Verified(t.Context())
+			require.NoError(t, err)
+			for _, id := range others {
+				require.InDelta(t, .5, v.Of(id, format.Digest{}).Unread, 1e-9, id)
+			}
+			require.Equal(t, row.conflict, v.Of("one", format.Digest{}).Unread > .5)
+		})
 	}
 }
 
