@@ -133,7 +133,9 @@ func (a *app) archiveForget(ctx context.Context, repo *repoFlags, f archiveForge
 	}); err != nil {
 		return err
 	}
-	return errors.Join(doc.forget(ctx, r), a.print(doc))
+	err = doc.forget(ctx, r)
+	a.recordInStorage(ctx, r)
+	return errors.Join(err, a.print(doc))
 }
 
 // forgetting decides about the archives that are named, or about all by the policy, or those of one cluster.

@@ -126,6 +126,9 @@ func (a *app) archivePrune(ctx context.Context, repo *repoFlags, f archivePruneF
 		defer a.unfinished("prune", "the next `tisnap archive prune` continues")()
 	}
 	doc, err := run(f.undo.dryRun)
+	if !f.undo.dryRun {
+		a.recordInStorage(ctx, r) // blocks that were moved are unread
+	}
 	return errors.Join(err, a.print(doc))
 }
 

@@ -65,6 +65,28 @@ func TestArchiveForget_And_Prune(t *testing.T) {
 	require.Equal(t, kept, got)
 }
 
+// The storage has only what is there, and a dry run changes nothing of it.
+func TestArchiveForget_WithTheStorage_CountsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	l := newArchiveLab(t)
+	storage := t.TempDir()
+	l.put(t, "one", 1)
+	l.put(t, "two", 2)
+	code, _, stderr := l.run(t, "verify", "--storage", "file://"+storage)
+	require.Equal(t, ExitDone, code, stderr)
+	before := l.recorded(t, storage)
+	require.Equal(t, 2, before.Clusters[0].Archives)
+	code, _, stderr = l.run(t, "forget", "one", "--dry-run", "--storage", "file://"+storage)
+	require.Equal(t, ExitDone, code, stderr)
+	require.Equal(t, before, l.recorded(t, storage))
+	code, _, stderr = l.run(t, "forget", "one", "--yes", "--storage", "file://"+storage)
+	require.Equal(t, ExitDone, code, stderr)
+	require.Equal(t, 1, l.recorded(t, storage).Clusters[0].Archives)
+	code, _, stderr = l.run(t, "forget", "two", "--yes", "--storage", "file://"+storage)
+	require.Equal(t, ExitDone, code, stderr)
+	require.Empty(t, l.recorded(t, storage).Clusters)
+}
+
 // Of a pack that is mostly unused what is in use is copied; a dry run has the bytes and their price.
 func TestArchivePrune_MostlyUnusedPacks_AreRewritten(t *testing.T) {
 	t.Parallel()
@@ -93,8 +115,13 @@ func TestArchivePrune_MostlyUnusedPacks_AreRewritten(t *testing.T) {
 	require.NotNil(t, dry.FreedMonthUSD)
 	require.Positive(t, *dry.RewriteUSD)
 	require.Zero(t, l.pruned(t, "--dry-run", "--max-unused", "100%").Rewriting)
-	code, out, stderr := l.run(t, "prune", "--yes", "--min-age", "0s")
+	storage := t.TempDir()
+	code, _, stderr = l.run(t, "verify", "--storage", "file://"+storage)
 	require.Equal(t, ExitDone, code, stderr)
+	require.Zero(t, l.recorded(t, storage).Clusters[0].UnreadBlocks)
+	code, out, stderr := l.run(t, "prune", "--yes", "--min-age", "0s", "--storage", "file://"+storage)
+	require.Equal(t, ExitDone, code, stderr)
+	require.InDelta(t, 1, l.recorded(t, storage).Clusters[0].UnreadBlocks, 1e-9)
 	require.Regexp(t, `(?m)^rewritten .* 1 packs: reads .*; replaces 1 archives$`, out)
 	require.Zero(t, l.pruned(t, "--yes").Rewriting)
 	require.Len(t, l.packs(t), 1)

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/tisnap/tisnap/pkg/archive/repository"
 	"github.com/tisnap/tisnap/pkg/archive/verify"
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -29,17 +27,20 @@ func (a *app) recordVerified(
 	}
 	err := r.RecordVerified(ctx, ids, whole, o.Sample, time.Now())
 	a.warn(err)
-	if err != nil || a.global.storage == "" {
-		return
-	}
-	c, err := a.connections(zap.NewNop())
-	if err != nil {
-		a.warn(err)
-		return
-	}
-	defer c.close()
-	store, err := c.store(ctx)
 	if err == nil {
+		a.recordInStorage(ctx, r)
+	}
+}
+
+// recordInStorage puts into the storage, if there is one, what the repository has now. That it fails is a warning: the
+// next command does it.
+func (a *app) recordInStorage(ctx context.Context, r *repository.Repository) {
+	if a.global.storage == "" {
+		return
+	}
+	store, done, err := a.openStore(ctx)
+	if err == nil {
+		defer done()
 		err = recordArchives(ctx, store, r)
 	}
 	a.warn(err)
@@ -60,7 +61,7 @@ func recordArchives(ctx context.Context, store objstore.Store, r *repository.Rep
 		if err != nil { // none, or damaged
 			before = manifest.Archives{}
 		}
-		doc, err := archivesOf(ctx, r)
+		doc, err := archivesByCluster(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -74,8 +75,8 @@ func recordArchives(ctx context.Context, store objstore.Store, r *repository.Rep
 	}
 }
 
-// archivesOf is what a repository has of each cluster.
-func archivesOf(ctx context.Context, r *repository.Repository) (doc manifest.Archives, err error) {
+// archivesByCluster is what a repository has of each cluster.
+func archivesByCluster(ctx context.Context, r *repository.Repository) (doc manifest.Archives, err error) {
 	entries, err := r.List(ctx)
 	if err != nil {
 		return doc, err

@@ -29,6 +29,16 @@ func (l *archiveLab) verified(t *testing.T, id string) (unread float64, ever boo
 	return *doc.Unread, !doc.Verified.IsZero()
 }
 
+// recorded is what a storage has of the repository.
+func (l *archiveLab) recorded(t *testing.T, storage string) manifest.Archives {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(storage, "archives", l.id+".json"))
+	require.NoError(t, err)
+	doc, err := manifest.DecodeArchives(text)
+	require.NoError(t, err)
+	return doc
+}
+
 func TestArchiveVerify_NamedTwice_CountsOnce(t *testing.T) {
 	t.Parallel()
 	l := newArchiveLab(t)
@@ -87,11 +97,7 @@ func TestArchiveVerified_ArchiveCannotBeRead_IsCounted(t *testing.T) {
 		t.Helper()
 		code, _, stderr := l.run(t, "verify", "--storage", "file://"+storage)
 		require.Equal(t, want, code, stderr)
-		text, err := os.ReadFile(filepath.Join(storage, "archives", l.id+".json"))
-		require.NoError(t, err)
-		doc, err := manifest.DecodeArchives(text)
-		require.NoError(t, err)
-		return doc
+		return l.recorded(t, storage)
 	}
 	before := recorded(ExitDone)
 	require.Zero(t, before.Unreadable)

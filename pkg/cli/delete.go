@@ -107,7 +107,7 @@ func (a *app) deleteBackup(cmd *cobra.Command, f deleteFlags, id cluster.BackupI
 		return err
 	}
 	defer done()
-	archives := a.archivesOf(ctx, deps.Store, id) // before their reports are deleted
+	archives := a.archivesFrom(ctx, deps.Store, id) // before their reports are deleted
 	o := gc.DeleteOptions{Backup: id, Run: cluster.RunID(f.run), Last: f.last, Rate: f.rate, DryRun: true}
 	if err := a.confirmRemoval(ctx, &f.removal, fmt.Sprintf("delete backup %s?", id), func() (document, error) {
 		plan, err := gc.Delete(ctx, deps, o)
@@ -155,7 +155,7 @@ func (a *app) deleteBackups(cmd *cobra.Command, f deleteFlags, ids []cluster.Bac
 		return err
 	}
 	defer done()
-	archives := a.archivesOf(ctx, deps.Store, ids...)
+	archives := a.archivesFrom(ctx, deps.Store, ids...)
 	o := gc.DeleteOptions{Last: f.last, Rate: f.rate, DryRun: true}
 	if err := a.confirmRemoval(ctx, &f.removal, "delete these backups?", func() (document, error) {
 		plan, err := gc.DeleteEach(ctx, deps, ids, o)

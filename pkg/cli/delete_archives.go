@@ -19,9 +19,9 @@ type keptArchive struct {
 	Repository string           `json:"repository"` // its id
 }
 
-// archivesOf are those that were made of backups, by the reports in the storage. They may be forgotten by now. What
-// cannot be read is a warning: a deletion needs none of it.
-func (a *app) archivesOf(ctx context.Context, store objstore.Store, ids ...cluster.BackupID) (out []keptArchive) {
+// archivesFrom are those that were made of backups, by the reports in the storage. They may be forgotten by now.
+// What cannot be read is a warning: a deletion needs none of it.
+func (a *app) archivesFrom(ctx context.Context, store objstore.Store, ids ...cluster.BackupID) (out []keptArchive) {
 	for _, id := range ids {
 		reports, err := history.Open(store).Reports(ctx, id)
 		if err != nil {
