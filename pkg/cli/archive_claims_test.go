@@ -98,7 +98,7 @@ func (d *disks) step(ctx context.Context, t *testing.T) {
 		case job.DeletionTimestamp != nil:
 			job.Finalizers = nil
 			_, _ = d.core.Jobs("tidb").Update(ctx, job, metav1.UpdateOptions{})
-		case len(job.Status.Conditions) == 0:
+		case len(job.Status.Conditions) == 0 && !*job.Spec.Suspend:
 			d.runPod(ctx, t, job)
 		}
 	}

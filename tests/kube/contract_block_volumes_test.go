@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,7 +25,7 @@ import (
 // forClaims is what docs/archive.md names for `tisnap archive restore --to-claims`.
 func forClaims() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"get", "list", "create", "delete"}},
+		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"get", "list", "create", "update", "delete"}},
 		{APIGroups: []string{""}, Resources: []string{"pods", "events"}, Verbs: []string{"list"}},
 		{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"get", "list", "create", "update", "delete"}},
 		{APIGroups: []string{""}, Resources: []string{"persistentvolumes"}, Verbs: []string{"get", "list", "update"}},
@@ -232,4 +233,31 @@ func volumesAreFilled(t *testing.T, s system) {
 	require.NoError(t, err)
 	require.Len(t, removed, 2)
 	require.Empty(t, s.claims(t))
+}
+
+// A Job whose command died before it was allowed again has no pod; the same command has it made.
+func jobWaitsToBeAllowed(t *testing.T, s system) {
+	jobs := s.restoresToClaims(t).Jobs()
+	jobs.Interval = poll
+	s.runJobs(t, func(context.Context, *corev1.Pod, int, int) int32 { return 0 })
+	spec := s.fills()
+	spec.Devices = nil
+	ctx, cancel := context.WithCancel(within(t))
+	asked := 0
+	_, err := jobs.MakeIf(ctx, spec, func(context.Context) error {
+		if asked++; asked == 2 {
+			cancel()
+		}
+		return ctx.Err()
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	other := spec
+	other.Name = "tisnap-fill-5"
+	for _, one := range []workers.Spec{other, spec} {
+		require.Empty(t, s.pods(t, batchv1.JobNameLabel+"="+spec.Name))
+		made, err := jobs.MakeIf(within(t), one, func(context.Context) error { return nil })
+		require.NoError(t, err)
+		require.NoError(t, jobs.Wait(within(t), made, nil))
+	}
+	require.Len(t, s.pods(t, batchv1.JobNameLabel+"="+spec.Name), 1)
 }

@@ -30,6 +30,7 @@ func jobsContract() map[string]func(*testing.T, system) {
 		"an index that fails too often fails the Job":          indexFailsTooOften,
 		"an exit code that is final fails the Job":             finalCodeFailsTheJob,
 		"a Job is its run's, and goes with its pods":           jobIsItsRuns,
+		"a Job that is not allowed yet has no pod":             jobWaitsToBeAllowed,
 		"why no pod is made is reported":                       refusedPodsAreReported,
 		"a block volume is its run's, and goes with its claim": blockVolumeIsItsRuns,
 		"the volumes of an archive are filled":                 volumesAreFilled,

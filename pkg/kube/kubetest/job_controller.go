@@ -24,7 +24,7 @@ const (
 	jobPoll = 10 * time.Millisecond
 )
 
-// RunJobs is the controller of Jobs that are indexed or of one pod, and the kubelet of their pods, until ctx ends: run is
+// RunJobs is the controller of Jobs that are indexed or of one pod, of which suspended ones get none, and the kubelet of their pods, until ctx ends: run is
 // what a pod does and returns its exit code; its context ends when the pod is deleted. A pod that fails is made again at
 // once, not after ten seconds.
 func (s *Server) RunJobs(ctx context.Context, run func(context.Context, *corev1.Pod) int32) {
@@ -101,7 +101,7 @@ type round struct {
 func (k *jobKubelet) reconcile(ctx context.Context, job batchv1.Job) {
 	r := &round{job: &job, own: k.of(&job), status: *job.Status.DeepCopy(), done: indexes(job.Status.CompletedIndexes)}
 	switch limit := cmp.Or(job.Spec.BackoffLimitPerIndex, job.Spec.BackoffLimit); {
-	case limit == nil, job.DeletionTimestamp != nil, jobEnded(&job):
+	case limit == nil, job.DeletionTimestamp != nil, jobEnded(&job), job.Spec.Suspend != nil && *job.Spec.Suspend:
 		return
 	default:
 		r.retries, r.indexed, r.failed = *limit, job.Spec.BackoffLimitPerIndex != nil, map[int]bool{}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -81,4 +82,37 @@ func TestRunJobs_IndexFailsTooOften_OthersFinishFirst(t *testing.T) {
 	s, err := l.jobs.State(within(t), made)
 	require.NoError(t, err)
 	require.Len(t, s.Codes, 6, "each of two indexes three times")
+}
+
+// A Job gets no pod before the second time that it is allowed: also not if that never comes.
+func TestMakeIf_PodsOnlyOnceAllowedAgain(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	var ran sync.Map
+	l.controlled(t, func(_ context.Context, pod *corev1.Pod, _, _ int) int32 {
+		ran.Store(pod.Labels[batchv1.JobNameLabel], true)
+		return 0
+	})
+	ctx, cancel := context.WithCancel(within(t))
+	asked := 0
+	refused := func(context.Context) error {
+		if asked++; asked == 2 {
+			cancel() // the command is killed
+		}
+		return ctx.Err()
+	}
+	_, err := l.jobs.MakeIf(ctx, spec(), refused)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, new(true), l.job(t).Spec.Suspend)
+	other := spec()
+	other.Name = "another"
+	made, err := l.jobs.MakeIf(within(t), other, func(context.Context) error { return nil })
+	require.NoError(t, err)
+	require.NoError(t, l.jobs.Wait(within(t), made, nil))
+	_, early := ran.Load(spec().Name)
+	require.False(t, early)
+	made, err = l.jobs.MakeIf(within(t), spec(), func(context.Context) error { return nil })
+	require.NoError(t, err)
+	require.NoError(t, l.jobs.Wait(within(t), made, nil), "the same command has its pods made")
+	require.Equal(t, made, l.make(t, spec()), "whether it is suspended is not what it is made of")
 }

@@ -67,19 +67,32 @@ func New(core *typed.Client) *Jobs { return &Jobs{core: core} }
 // as of another image, it is removed first. A Job of that name of another run, or of anyone else, is a Conflict and
 // stays as it is. It waits until ctx ends.
 func (j *Jobs) Make(ctx context.Context, spec Spec) (Job, error) {
-	return j.MakeIf(ctx, spec, func(context.Context) error { return nil })
+	want, err := Object(spec)
+	if err != nil {
+		return Job{}, err
+	}
+	return j.make(ctx, spec, want, func(context.Context) error { return nil })
 }
 
-// MakeIf is Make of a Job that may only be there while allowed returns nil. That is called right before each creation,
-// and once more when the Job is there, made or found: what has changed meanwhile is seen then, or its author sees the
-// Job. If allowed then refuses, the Job is removed.
+// MakeIf is Make of a Job whose pods may only be there while allowed returns nil. That is called right before each
+// creation, and once more when the Job is there, made or found: what has changed meanwhile is seen then, or its author
+// sees the Job. If allowed then refuses, the Job is removed. Only afterwards pods are made: a request that the API
+// server executes late makes a Job without any.
 func (j *Jobs) MakeIf(ctx context.Context, spec Spec, allowed func(context.Context) error) (Job, error) {
-	made, err := j.make(ctx, spec, allowed)
+	want, err := Object(spec)
+	if err != nil {
+		return Job{}, err
+	}
+	want.Spec.Suspend = new(true)
+	made, err := j.make(ctx, spec, want, allowed)
 	if err != nil {
 		return Job{}, err
 	}
 	err = j.until(ctx, func() (bool, error) {
 		err := allowed(ctx)
+		if err == nil {
+			err = j.begin(ctx, made)
+		}
 		return !failure.Transient(err), err
 	})
 	if err == nil {
@@ -91,16 +104,39 @@ func (j *Jobs) MakeIf(ctx context.Context, spec Spec, allowed func(context.Conte
 	return Job{}, failure.Annotate(wait.Reason(err), "make job", made.String())
 }
 
-func (j *Jobs) make(ctx context.Context, spec Spec, allowed func(context.Context) error) (Job, error) {
-	const op = "make job"
-	want, err := Object(spec)
-	if err != nil {
-		return Job{}, err
+// begin has the pods of a Job made. It is Limited if the Job has changed since it was read.
+func (j *Jobs) begin(ctx context.Context, job Job) error {
+	const op = "begin job"
+	o, err := j.get(ctx, job, op)
+	if err != nil || o.Spec.Suspend == nil || !*o.Spec.Suspend {
+		return err
 	}
+	o.Spec.Suspend = new(false)
+	_, err = j.core.Jobs(job.Namespace).Update(ctx, o, metav1.UpdateOptions{})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return failure.New(failure.Limited, op, job.String(), "it changes")
+	}
+	return kubeerr.Wrap(err, op, job.String())
+}
+
+// get reads a Job. One that is gone, or in whose place there is another one by now, is NotFound.
+func (j *Jobs) get(ctx context.Context, job Job, op string) (*batchv1.Job, error) {
+	o, err := j.core.Jobs(job.Namespace).Get(ctx, job.Name, metav1.GetOptions{})
+	if err == nil && (string(o.UID) != job.UID || o.DeletionTimestamp != nil) || apierrors.IsNotFound(err) {
+		return nil, failure.New(failure.NotFound, op, job.String(), "someone deleted it").
+			WithHint("run the same command again, which makes it again")
+	}
+	return o, kubeerr.Wrap(err, op, job.String())
+}
+
+func (j *Jobs) make(
+	ctx context.Context, spec Spec, want *batchv1.Job, allowed func(context.Context) error,
+) (Job, error) {
+	const op = "make job"
 	target := spec.Namespace + "/" + spec.Name
 	api := j.core.Jobs(spec.Namespace)
 	var made *batchv1.Job
-	err = j.until(ctx, func() (bool, error) {
+	err := j.until(ctx, func() (_ bool, err error) {
 		if err := allowed(ctx); err != nil {
 			return !failure.Transient(err), err
 		}
@@ -193,14 +229,9 @@ func ended(o *batchv1.Job) (done, failed bool) {
 
 // State asks how a Job stands. One that is gone, or in whose place there is another one by now, is NotFound.
 func (j *Jobs) State(ctx context.Context, job Job) (State, error) {
-	const op = "look at job"
-	o, err := j.core.Jobs(job.Namespace).Get(ctx, job.Name, metav1.GetOptions{})
-	if err == nil && (string(o.UID) != job.UID || o.DeletionTimestamp != nil) || apierrors.IsNotFound(err) {
-		return State{}, failure.New(failure.NotFound, op, job.String(), "someone deleted it").
-			WithHint("run the same command again, which makes it again")
-	}
+	o, err := j.get(ctx, job, "look at job")
 	if err != nil {
-		return State{}, kubeerr.Wrap(err, op, job.String())
+		return State{}, err
 	}
 	s := State{Succeeded: int(o.Status.Succeeded), Failed: int(o.Status.Failed)}
 	if o.Status.Ready != nil {
