@@ -2,7 +2,9 @@ package claims_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -111,7 +113,17 @@ func (l *lab) fills(t *testing.T) {
 // bind makes the claim's volume.
 func (l *lab) bind(t *testing.T) {
 	t.Helper()
-	ctx, c := within(t), l.claim(t)
+	l.bindTo(t, l.claim(t).Name)
+}
+
+func (l *lab) bindTo(t *testing.T, name string) {
+	t.Helper()
+	ctx := within(t)
+	c, err := l.core.PersistentVolumeClaims("tidb").Get(ctx, name, metav1.GetOptions{})
+	require.NoError(t, err)
+	if c.Status.Phase == corev1.ClaimBound {
+		return
+	}
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(c.UID)},
 		Spec: corev1.PersistentVolumeSpec{
@@ -119,11 +131,11 @@ func (l *lab) bind(t *testing.T) {
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 			ClaimRef:                      &corev1.ObjectReference{Namespace: "tidb", Name: c.Name, UID: c.UID},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: "files.csi", VolumeHandle: "disk-1"},
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: "files.csi", VolumeHandle: "disk of " + name},
 			},
 		},
 	}
-	_, err := l.core.PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
+	_, err = l.core.PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
 	require.NoError(t, err)
 	c.Spec.VolumeName = pv.Name
 	c, err = l.core.PersistentVolumeClaims("tidb").Update(ctx, c, metav1.UpdateOptions{})
@@ -165,7 +177,7 @@ func TestFill_MarksClaimAndVolume(t *testing.T) {
 	l.filler.Stand = l.works(t)
 	items, err := l.filler.Fill(within(t), archive())
 	require.NoError(t, err)
-	require.Equal(t, "disk-1", items[0].Bound.Handle)
+	require.Equal(t, "disk of "+l.claim(t).Name, items[0].Bound.Handle)
 	require.Zero(t, l.jobs())
 	require.Equal(t, "archive-1", l.claim(t).Annotations["tisnap.io/filled"])
 	pv := l.server.Get("persistentvolumes", "", items[0].Bound.Name)
@@ -266,6 +278,88 @@ func TestFill_VolumeIsNotNew_Conflict(t *testing.T) {
 	_, err = l.filler.Remove(within(t))
 	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
 	require.Equal(t, 1, l.jobs(), "nothing is changed")
+}
+
+// stores runs the Job of each store once, and returns the volumes that it was to fill, with their claims.
+func (l *lab) stores(t *testing.T, fails uint64) *sync.Map {
+	t.Helper()
+	var ran sync.Map
+	l.filler.Stand = func(store uint64, _ workers.State) {
+		if _, again := ran.Load(store); again {
+			return
+		}
+		job, err := l.core.Jobs("tidb").Get(within(t), claims.JobName(run, store), metav1.GetOptions{})
+		require.NoError(t, err)
+		container, fills := job.Spec.Template.Spec.Containers[0], []string{}
+		for _, device := range container.VolumeDevices {
+			name := strings.TrimPrefix(device.Name, "device-")
+			to := slices.IndexFunc(container.Args, func(arg string) bool { return strings.HasSuffix(arg, "="+device.DevicePath) })
+			require.Equal(t, "--to", container.Args[to-1])
+			fills = append(fills, strings.TrimSuffix(container.Args[to], device.DevicePath)+name)
+			l.bindTo(t, name)
+		}
+		ran.Store(store, fills)
+		condition := batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}
+		if store == fails {
+			condition.Type = batchv1.JobFailed
+		}
+		job.Status.Conditions = append(job.Status.Conditions, condition)
+		_, err = l.core.Jobs("tidb").UpdateStatus(within(t), job, metav1.UpdateOptions{})
+		require.NoError(t, err)
+	}
+	return &ran
+}
+
+// A Job fills the volumes of its store that are not filled, each by its own claim; a store that fails is alone in that.
+func TestFill_TwoStores_EachJobHasWhatIsNotFilled(t *testing.T) {
+	t.Parallel()
+	roles := []string{"data", "log"}
+	for name, c := range map[string]struct {
+		filled string // of store 4
+		fails  uint64
+	}{
+		"none is filled": {"", 0}, "the first is": {"data", 0}, "the second is": {"log", 0},
+		"another store fails": {"data", 5}, "its store fails": {"log", 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			l.filler.Options.Workers = 2
+			volumes := []format.Volume{{Role: roles[0], Size: 10}, {Role: roles[1], Size: 10}}
+			a := &format.Archive{Stores: []format.Store{{ID: 4, Volumes: volumes}, {ID: 5, Volumes: volumes}}}
+			if c.filled != "" {
+				own := blockvolume.New(l.core)
+				made, err := own.Make(within(t), blockvolume.Spec{
+					Run: run, Namespace: "tidb", Name: blockvolume.NameOf(run, 4, c.filled), Class: "files", SizeGiB: 1,
+					Content: "archive-1",
+				})
+				require.NoError(t, err)
+				l.bindTo(t, made.Name)
+				require.NoError(t, own.Mark(within(t), made, "archive-1"))
+			}
+			ran := l.stores(t, c.fails)
+			items, err := l.filler.Fill(within(t), a)
+			require.Equal(t, c.fails != 0, failure.Is(err, failure.Unready), "%v", err)
+			require.Len(t, items, 4)
+			for i, one := range items {
+				require.Equal(t, uint64(4+i/2), one.Store)
+				claim := blockvolume.NameOf(run, one.Store, roles[i%2])
+				fills, _ := ran.Load(one.Store)
+				to := fmt.Sprintf("%d/%s=%s", one.Store, roles[i%2], claim)
+				if one.Store == 4 && one.Volume.Role == c.filled {
+					require.NotContains(t, fills, to)
+				} else {
+					require.Contains(t, fills, to)
+				}
+				if one.Store == c.fails {
+					require.Error(t, one.Err)
+					continue
+				}
+				require.NoError(t, one.Err)
+				require.Equal(t, "disk of "+claim, one.Bound.Handle)
+			}
+		})
+	}
 }
 
 // No claim is made for pods that cannot be.
