@@ -122,7 +122,7 @@ func (a *app) archiveClaims(
 		Options: claims.Options{
 			Run: claimsRun(run, found.id), Archive: found.id, Namespace: k.Namespace(), Workers: f.workers,
 			Pod:   a.podOf(f, repo, found.Repository.ID().String()),
-			Final: codesOf(failure.Usage, failure.NotFound, failure.Conflict, failure.Denied, failure.Corrupt),
+			Final: finalCodes(),
 		},
 	}
 	filler.Jobs.StartWithin = workersStart
@@ -161,14 +161,6 @@ func claimOf(item *claims.Item) restoredClaim {
 // another.
 func claimsRun(named, archive string) cluster.RunID {
 	return cluster.RunID(cmp.Or(named, "claims-of-"+archive))
-}
-
-// codesOf are the exit codes of these kinds.
-func codesOf(kinds ...failure.Kind) (codes []int) {
-	for _, kind := range kinds {
-		codes = append(codes, int(exitCodeOf(kind)))
-	}
-	return codes
 }
 
 func (a *app) removeClaims(ctx context.Context, filler *claims.Filler, yes bool) error {

@@ -148,7 +148,7 @@ type archiveRun struct {
 	repository, region string
 }
 
-// finalCodes are those of `archive join` after which a retry is of no use.
+// finalCodes are those of `archive join` and `archive fill` after which a retry is of no use.
 func finalCodes() (codes []int) {
 	for _, kind := range []failure.Kind{
 		failure.Usage, failure.NotFound, failure.Conflict, failure.Denied, failure.Corrupt,

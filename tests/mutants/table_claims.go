@@ -111,8 +111,8 @@ func claimFillGuards() []Mutant {
 		in("pkg/kube/blockvolume/blockvolume.go", "a volume that is being deleted is handed out", handedOut,
 			"	if pv.DeletionTimestamp != nil {", "	if false {",
 			"TestBound_NamesTheDriversVolume"),
-		in("pkg/cli/archive_claims.go", "a device with content is tried until the retries are used up", errorTable,
-			"codesOf(failure.Usage, failure.NotFound, failure.Conflict, ", "codesOf(failure.Usage, failure.NotFound, ",
+		in("pkg/cli/archive_workers.go", "a device with content is tried until the retries are used up", errorTable,
+			"failure.Usage, failure.NotFound, failure.Conflict, ", "failure.Usage, failure.NotFound, ",
 			"TestArchiveRestore_ToClaims_DeviceIsNotEmpty_IsNotFilled"),
 	}, claimRemovalGuards()...)
 }

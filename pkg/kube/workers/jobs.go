@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -43,8 +42,6 @@ type State struct {
 	Done, Broken bool
 	// Why it is broken: Kubernetes' reason, and what the pods' last words are.
 	Why string
-	// Codes are the exit codes of the pods that failed and still exist.
-	Codes []int
 }
 
 // Jobs are those of a Kubernetes cluster.
@@ -264,16 +261,10 @@ func (j *Jobs) explain(ctx context.Context, o *batchv1.Job, s *State) error {
 			if last == "" || pod.DeletionTimestamp == nil { // those that are deleted only followed the first one
 				last = pod.Name + ": " + podreason.Of(pod, warned[string(pod.UID)])
 			}
-			for _, c := range pod.Status.ContainerStatuses {
-				if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
-					s.Codes = append(s.Codes, int(t.ExitCode))
-				}
-			}
 		default:
 			running = append(running, *pod)
 		}
 	}
-	slices.Sort(s.Codes)
 	s.Waiting = podreason.All(running, warned)
 	if why := warned["Job/"+o.Name]; len(list.Items) == 0 && why != "" {
 		s.Waiting = []string{"no pod has been made: " + failure.Line(why)}
@@ -308,7 +299,7 @@ func (j *Jobs) Wait(ctx context.Context, job Job, progress func(State)) error {
 			progress(s)
 		}
 		if s.Broken {
-			return true, s.Failure(op, job)
+			return true, broken(s, op, job)
 		}
 		why := waiting(s, op, job)
 		if j.StartWithin > 0 && !wait.Younger(ran, j.StartWithin, time.Now()) && !s.Done {
@@ -332,8 +323,8 @@ func waiting(s State, op string, job Job) error {
 		WithHint("kubectl -n %s describe job %s", job.Namespace, job.Name)
 }
 
-// Failure is the error of a Job that is broken.
-func (s *State) Failure(op string, job Job) error {
+// broken is the error of a Job that failed.
+func broken(s State, op string, job Job) error {
 	return failure.New(failure.Unready, op, job.String(), "it failed: %s", s.Why).
 		WithHint("kubectl -n %s logs -l %s=%s --tail=20", job.Namespace, batchv1.ControllerUidLabel, job.UID)
 }
