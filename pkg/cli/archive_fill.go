@@ -41,11 +41,12 @@ Each device, or file that exists, must have been all zeros before the first fill
 is, be as large as the volume at least, and not be in use. Blocks of zeros are not written.
 
 The same command resumes one that failed or was killed: of each 32 GiB that are whole one block is
-read, and the rest is written. All volumes are written at the same time.
+read, and the rest is written. Name the archive by its id: latest may be another one by then. All
+volumes are written at the same time.
 
 A block that is not exactly what was archived is never written: the error names it, and the exit
 code is 10. The other volumes are written.`,
-		Example: `  tisnap archive fill latest --to 4/data=/dev/xvdb --to 4/raft-log=/dev/xvdc --repo s3://archive/prod \
+		Example: `  tisnap archive fill ARCHIVE --to 4/data=/dev/xvdb --to 4/raft-log=/dev/xvdc --repo s3://archive/prod \
     --repo-identity ops.key`,
 		Args: exactly("ARCHIVE"), ValidArgsFunction: a.completeArchives(repo),
 		RunE: func(cmd *cobra.Command, args []string) error {
