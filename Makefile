@@ -234,9 +234,10 @@ BENCH_prune    = TISNAP_BENCH_PACKS=$(or $(PACKS),1000000) GOMEMLIMIT=200MiB $(G
 BENCH_archive  = hack/archive/peers.sh && bin/testbed bench-archive $(if $(ROUNDS),--rounds=$(ROUNDS)) $(if $(ONLY),--only="$(ONLY)") >bin/bench-archive.json
 BENCH_large    = bin/testbed bench-large $(if $(BLOCKS),--blocks=$(BLOCKS)) >bin/bench-large.json
 BENCH_far      = bin/testbed bench-far >bin/bench-far.json
+BENCH_shared   = bin/testbed bench-shared >bin/bench-shared.json
 
 .PHONY: bench
-bench: $(if $(filter-out go storage estimate prune,$(SUITE)),build) ## measure SUITE=go (the default), storage, estimate, hold, marks, resolve, restore, ebs, blocks, prune, archive, large or far
+bench: $(if $(filter-out go storage estimate prune,$(SUITE)),build) ## measure SUITE=go (the default), storage, estimate, hold, marks, resolve, restore, ebs, blocks, prune, archive, large, far or shared
 	$(or $(BENCH_$(or $(SUITE),go)),$(error no SUITE=$(SUITE)))
 
 ##@ ship

@@ -24,5 +24,11 @@ func unitGuards() []Mutant {
 		in("pkg/archive/create/join.go", "a unit of a process that is gone for ever is never done", "an archive that is shared ends",
 			"			if time.Since(before.at) >= j.opts.reclaimAfter {", "			if false {",
 			"TestShared_ProcessDies_ItsUnitIsDoneAgain"),
+		in("pkg/archive/create/join.go", "a process tries to claim all units that others claimed", "claims are few of the requests",
+			"		if !mine && !fresh {", "		if false {",
+			"TestJoin_OthersClaimMeanwhile_AsksForNoneOfTheirs"),
+		in("pkg/archive/create/join.go", "each process reads the claims of all others", "claims are few of the requests",
+			"		if j.before[id].Claimed != s.Claimed {", "		if false {",
+			"TestJoin_OthersClaimMeanwhile_AsksForNoneOfTheirs"),
 	}
 }

@@ -17,3 +17,9 @@ func QuickJoin(name string, index, workers int, reclaim time.Duration) JoinOptio
 		Name: name, Index: index, Workers: workers, lookEvery: time.Millisecond, reclaimAfter: reclaim,
 	}
 }
+
+// LookingEach has a process look so often at what others have done.
+func LookingEach(o JoinOptions, every time.Duration) JoinOptions {
+	o.lookEvery = every
+	return o
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -96,8 +97,9 @@ type joiner struct {
 	durable  *durable
 	at       int // the work that reading is of
 	reading  *volume.Task
-	own      map[units.ID]bool     // claimed by this process
-	first    map[units.ID]sighting // of claims of others
+	own      map[units.ID]bool        // claimed by this process
+	before   map[units.ID]units.State // when it began
+	first    map[units.ID]sighting    // of claims of others
 
 	mu     sync.Mutex // guards done and failed
 	done   Joined
@@ -146,7 +148,9 @@ func (j *joiner) pass(ctx context.Context) (finished bool, err error) {
 			if !open {
 				return true, ended(ctx, j.Repository, j.opts.Archive)
 			}
-			listed = time.Now()
+			if listed = time.Now(); j.before == nil {
+				j.before = maps.Clone(states)
+			}
 		}
 		id, seen := j.unclaimed(states), objstore.Version("")
 		if id == nil && !fresh {
@@ -163,10 +167,14 @@ func (j *joiner) pass(ctx context.Context) (finished bool, err error) {
 			left := slices.ContainsFunc(j.all, func(id units.ID) bool { return !states[id].Done })
 			return !left, cmp.Or(j.archiver.Flush(), j.failure())
 		}
-		if err := cmp.Or(j.take(ctx, *id, seen), j.failure()); err != nil {
+		mine, err := j.take(ctx, *id, seen)
+		if err := cmp.Or(err, j.failure()); err != nil {
 			return false, failure.Annotate(err, "archive", j.works[id.Volume].slot().String())
 		}
 		states[*id] = units.State{Claimed: "by now"}
+		if !mine && !fresh { // what else was claimed meanwhile need not be tried
+			listed = time.Time{}
+		}
 	}
 }
 
@@ -195,6 +203,10 @@ func (j *joiner) abandoned(
 			}
 			continue
 		}
+		if j.before[id].Claimed != s.Claimed { // this process replaces none that claims now
+			j.first[id] = sighting{s.Claimed, time.Now()}
+			continue
+		}
 		claimer, version, err := j.shared.Claimer(ctx, id)
 		if failure.Is(err, failure.NotFound) {
 			continue // the run has ended
@@ -211,18 +223,17 @@ func (j *joiner) abandoned(
 }
 
 // take claims a unit, or replaces the claim that was seen, and archives it unless another process was faster.
-func (j *joiner) take(ctx context.Context, id units.ID, seen objstore.Version) (err error) {
-	mine := false
+func (j *joiner) take(ctx context.Context, id units.ID, seen objstore.Version) (mine bool, err error) {
 	if seen == "" {
 		mine, err = j.shared.Claim(ctx, id, j.opts.Name)
 	} else {
 		mine, err = j.shared.Reclaim(ctx, id, j.opts.Name, seen)
 	}
 	if err != nil || !mine {
-		return err
+		return false, err
 	}
 	j.own[id] = true
-	return j.archive(ctx, id)
+	return true, j.archive(ctx, id)
 }
 
 // archive archives a unit. Its result is written once its packs are stored.

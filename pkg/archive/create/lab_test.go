@@ -106,6 +106,7 @@ type stalling struct {
 	*objstoretest.Memory
 	stallOnce atomic.Bool
 	before    func(key string) // is called before each Create
+	read      func(key string) // and this before each Get
 	keeps     bool             // nothing may be deleted
 	keepsOnce func()           // is called instead of the next Delete, which fails
 	slowDown  atomic.Bool      // the next read of what is condemned fails
@@ -114,6 +115,9 @@ type stalling struct {
 func (s *stalling) Get(ctx context.Context, key string) ([]byte, objstore.Version, error) {
 	if strings.HasPrefix(key, format.CondemnedPrefix) && s.slowDown.CompareAndSwap(true, false) {
 		return nil, "", failure.New(failure.Limited, "read object", key, "slow down")
+	}
+	if s.read != nil {
+		s.read(key)
 	}
 	return s.Memory.Get(ctx, key)
 }

@@ -3,10 +3,14 @@ package create_test
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"filippo.io/age"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
@@ -14,6 +18,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/prune"
 	"github.com/tisnap/tisnap/pkg/archive/repository"
+	"github.com/tisnap/tisnap/pkg/archive/units"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebsdirect"
@@ -247,6 +252,52 @@ func TestJoin_OtherRegion_Refused(t *testing.T) {
 		create.JoinOptions{Archive: first.Archive, Name: "a"})
 	require.True(t, failure.Is(err, failure.Usage), "%v", err)
 	require.Equal(t, "pass --region "+region, failure.HintOf(err))
+}
+
+// What others claim after a process has looked costs it one refused claim, however much that is, and no reads.
+func TestJoin_OthersClaimMeanwhile_AsksForNoneOfTheirs(t *testing.T) {
+	t.Parallel()
+	l, backup := newSharedLab(t)
+	first := l.stopped(t, 8, l.shared(backup, false))
+	shared := units.Of(l.repo, first.Archive)
+	early, _, err := shared.List(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, early)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var once sync.Once
+	var claims, reads atomic.Int64
+	l.objects.read = func(key string) {
+		if strings.Contains(key, "/claims/") {
+			reads.Add(1)
+		}
+	}
+	others := false
+	l.objects.before = func(key string) {
+		switch {
+		case others:
+		case strings.Contains(key, "/results/"):
+			stop() // all that it could claim is stored
+		case strings.Contains(key, "/claims/"):
+			claims.Add(1)
+			once.Do(func() {
+				others = true
+				for id := range 8 {
+					if unit := (units.ID{Volume: id / 4, Segment: id % 4}); !strings.HasSuffix(key, "/"+unit.String()) {
+						_, err := shared.Claim(t.Context(), unit, "other")
+						assert.NoError(t, err)
+					}
+				}
+				others = false
+			})
+		}
+	}
+	o := create.QuickJoin("late", 0, 1, time.Hour)
+	o.Archive = first.Archive
+	_, err = create.Join(ctx, create.JoinDeps{Repository: l.repo, Blocks: l.open(t), Region: region}, create.LookingEach(o, time.Hour))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, int64(2), claims.Load())
+	require.LessOrEqual(t, int(reads.Load()), len(early))
 }
 
 // helpers join as pods would, or cannot work.

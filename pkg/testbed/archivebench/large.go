@@ -237,22 +237,31 @@ func (l *large) backup(ctx context.Context, name cluster.BackupID, at time.Time)
 		if err != nil {
 			return nil, err
 		}
-		err = wait.Until(ctx, wait.Every(10*time.Millisecond), func() (bool, error) {
-			found, _, ok := l.bed.EC2.Snapshot(made[0].ID)
-			return ok && found.State == ebs.SnapshotCompleted, nil
-		})
-		if err != nil {
+		if err := completed(ctx, l.bed.EC2, made[0].ID); err != nil {
 			return nil, err
 		}
 		m.Snapshots = append(m.Snapshots, manifest.NewSnapshot(made[0].ID, s.ID, v, at))
 	}
-	backups := catalog.Catalog{Store: l.store}
-	err := backups.Claim(ctx, catalog.Claim{ID: m.ID, Run: m.Run, Cluster: largeCluster, ClaimedAt: at})
+	return m, seal(ctx, l.store, m, at)
+}
+
+// completed waits for a snapshot.
+func completed(ctx context.Context, account *ebstest.Server, id cluster.SnapshotID) error {
+	return wait.Until(ctx, wait.Every(10*time.Millisecond), func() (bool, error) {
+		found, _, ok := account.Snapshot(id)
+		return ok && found.State == ebs.SnapshotCompleted, nil
+	})
+}
+
+// seal seals a backup.
+func seal(ctx context.Context, store objstore.Store, m *manifest.Manifest, at time.Time) error {
+	backups := catalog.Catalog{Store: store}
+	err := backups.Claim(ctx, catalog.Claim{ID: m.ID, Run: m.Run, Cluster: m.Source.Cluster, ClaimedAt: at})
 	if err == nil {
 		err = backups.PutManifest(ctx, m)
 	}
 	if err == nil {
 		err = backups.Seal(ctx, m.ID, at, 1<<30)
 	}
-	return m, err
+	return err
 }

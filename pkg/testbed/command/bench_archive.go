@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/archive/codec"
+	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/testbed/archivebench"
 	"github.com/tisnap/tisnap/pkg/testbed/awsenv"
 )
@@ -136,6 +137,37 @@ stderr as a table, each figure beside what it must reach. The exit status is 1 i
 		},
 	}
 	cmd.Flags().IntVar(&c.MiB, "mib", c.MiB, "of the volume")
+	return cmd
+}
+
+func benchSharedCommand() *cobra.Command {
+	c := archivebench.SharedConfig{Blocks: 900, Rate: 70}
+	cmd := &cobra.Command{
+		Use:   "bench-shared",
+		Short: "Measure an archive by eight workers beside one, as JSON",
+		Long: `Measure an archive by eight workers that share it, beside the same one by one worker: its rate, and which requests
+there are, on the stand-ins of EBS and S3 with their limits raised. A worker reads at a rate at which two processors
+are enough for eight, so what is measured is how the work is divided. The workers run in this process, each with its
+own clients, and do what tisnap archive join does. The result goes to stdout as JSON and to stderr as a table, each
+figure beside what it must reach. The exit status is 1 if one does not.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if c.Blocks < 1 || c.Blocks > format.SegmentBlocks || c.Rate <= 0 {
+				return fmt.Errorf("want 1 to %d --blocks, and a --rate of more than 0", format.SegmentBlocks)
+			}
+			if err := awsenv.Isolate(); err != nil {
+				return err
+			}
+			c.Progress = func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) }
+			result, err := archivebench.Shared(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			return printFigures("SharedArchiveBenchmark", result, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().IntVar(&c.Blocks, "blocks", c.Blocks, "of each unit of 32 GiB")
+	cmd.Flags().Float64Var(&c.Rate, "rate", c.Rate, "blocks per second of each worker")
 	return cmd
 }
 
