@@ -109,11 +109,13 @@ func (p *podsPlace) left() (names []string) {
 func TestArchiveCreate_OnKubernetes_PodsDoIt(t *testing.T) {
 	t.Parallel()
 	p := newPodsPlace(t)
-	plan := p.refused(t, append(slices.Clone(p.create), "--dry-run", "--worker-node-selector", "pool=spot")...)
+	plan := p.refused(t, append(slices.Clone(p.create), "--dry-run", "--worker-node-selector", "pool=spot",
+		"--worker-env", "NO_PROXY=.svc,10.0.0.0/8")...)
 	require.Equal(t, cli.ExitDone, plan.code, plan.stderr)
 	require.Contains(t, plan.stdout, "kind: Job")
 	require.Contains(t, plan.stdout, "backoffLimitPerIndex")
 	require.Regexp(t, `nodeSelector:\n +pool: spot\n`, plan.stdout)
+	require.Regexp(t, `name: NO_PROXY\n +value: .svc,10.0.0.0/8\n`, plan.stdout)
 	defer p.pods(t)()
 	e := p.run(t, append(slices.Clone(p.create), "-o", "json")...)
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
@@ -172,6 +174,7 @@ func TestArchiveCreate_OnKubernetes_CannotWork_RefusedFirst(t *testing.T) {
 	}{
 		"no image":  {[]string{"--repo", "s3://b/a"}, "needs --image"},
 		"no pods":   {[]string{"--repo", "s3://b/a", "--image", "i", "--workers", "0"}, "want 1 to"},
+		"a secret":  {[]string{"--repo", "s3://b/a", "--image", "i", "--worker-env", "AWS_SESSION_TOKEN=x"}, "may be a secret"},
 		"no bucket": {[]string{"--repo", "file:///a", "--image", "i"}, "pods do not have the folder"},
 	} {
 		t.Run(name, func(t *testing.T) {

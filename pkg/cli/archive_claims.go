@@ -45,6 +45,7 @@ type claimFlags struct {
 	workers         int
 	pod             workers.Spec
 	keySecret       string
+	env             workerEnv
 }
 
 func (f *claimFlags) add(cmd *cobra.Command) {
@@ -63,6 +64,7 @@ func (f *claimFlags) add(cmd *cobra.Command) {
 	fl.StringToStringVar(&f.pod.NodeSelector, "worker-node-selector", nil,
 		"labels of the nodes for the pods, as KEY=VALUE")
 	fl.StringSliceVar(&f.pod.Tolerations, "worker-toleration", nil, "taint that the pods tolerate, as KEY=VALUE:EFFECT")
+	addWorkerEnv(fl, &f.env, "")
 	fl.BoolVar(&f.remove, "remove", false,
 		"with --to-claims: remove the run's Jobs and claims with their volumes, filled ones too")
 	fl.BoolVarP(&f.yes, "yes", "y", false, "with --remove: do not ask")
@@ -83,7 +85,7 @@ func (f *claimFlags) check(cmd *cobra.Command) error {
 // podOf is what all pods have in common, of which the arguments are those of the repository.
 func (a *app) podOf(f *claimFlags, repo *repoFlags, id string) workers.Spec {
 	pod := f.pod
-	pod.MemoryLimit = pod.Memory
+	pod.MemoryLimit, pod.Env = pod.Memory, f.env
 	pod.Root = true // a block device belongs to root on its node
 	pod.Args = []string{"--repo", repo.url, "--repo-id", id}
 	if region := cmp.Or(repo.region, a.global.region); region != "" {

@@ -34,6 +34,7 @@ type disks struct {
 	dirty  bool   // new volumes are not zeros
 	after  func() // the next pod, before its Job is known to be done
 	ran    [][]string
+	env    []corev1.EnvVar // of the last pod
 }
 
 func newDisks(t *testing.T, l *archiveLab) *disks {
@@ -133,7 +134,7 @@ func (d *disks) runPod(ctx context.Context, t *testing.T, job *batchv1.Job) {
 		}
 	}
 	condition := batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}
-	d.ran = append(d.ran, args)
+	d.ran, d.env = append(d.ran, args), pod.Containers[0].Env
 	if d.fails > 0 {
 		d.fails--
 		condition.Type, condition.Message = batchv1.JobFailed, "its pod failed"
@@ -200,9 +201,10 @@ func TestArchiveRestore_ToClaims_VolumesAreTheArchives(t *testing.T) {
 	require.Equal(t, ExitCode(5), code, stderr)
 	require.Contains(t, doc.Items[0].Error, "its pod failed")
 
-	code, doc, stderr = d.restore(t)
+	code, doc, stderr = d.restore(t, "--worker-env", "NO_PROXY=.svc,10.0.0.0/8", "--worker-env", "A=b")
 	require.Equal(t, ExitDone, code, stderr)
 	require.Len(t, d.ran, 2)
+	require.Subset(t, d.env, []corev1.EnvVar{{Name: "NO_PROXY", Value: ".svc,10.0.0.0/8"}, {Name: "A", Value: "b"}})
 	require.Contains(t, strings.Join(d.ran[1], " "), "--repo-id "+l.id)
 	require.Len(t, doc.Items, 1)
 	file := doc.Items[0].Volume.Handle

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"strconv"
 	"strings"
@@ -26,6 +27,7 @@ type archiveWorkersFlags struct {
 	image, secret, account string
 	tolerations            []string
 	nodes                  map[string]string
+	env                    workerEnv
 }
 
 const (
@@ -61,6 +63,7 @@ func (f *archiveWorkersFlags) add(cmd *cobra.Command) {
 		"with --"+workersFlag+": taint of nodes that the pods may run on, as KEY=VALUE:EFFECT")
 	fl.StringToStringVar(&f.nodes, "worker-node-selector", nil,
 		"with --"+workersFlag+": labels of the nodes for the pods, as KEY=VALUE")
+	addWorkerEnv(fl, &f.env, "with --"+workersFlag+": ")
 }
 
 func (f *archiveWorkersFlags) validate(repo *repoFlags) error {
@@ -103,11 +106,15 @@ func (a *app) archiveWorkers(
 		Run: of.run, Namespace: client.Namespace(), Name: workers.NameOf("tisnap-archive", of.run),
 		Image: f.workers.image, ServiceAccount: f.workers.account,
 		Tolerations: f.workers.tolerations, NodeSelector: f.workers.nodes,
-		Env:  map[string]string{"TISNAP_PROGRESS": "json", "TISNAP_GRACE_PERIOD": workersGrace.String()},
+		Env:  maps.Clone(f.workers.env),
 		Pods: f.workers.pods, Indexed: true, Retries: workersRetries, Final: finalCodes(),
 		CPU: "500m", Memory: "512Mi", MemoryLimit: "2Gi",
 		Grace: workersGrace, Within: workersWithin, Keep: workersKept,
 	}
+	if w.spec.Env == nil {
+		w.spec.Env = map[string]string{}
+	}
+	w.spec.Env["TISNAP_PROGRESS"], w.spec.Env["TISNAP_GRACE_PERIOD"] = "json", workersGrace.String()
 	if f.workers.secret != "" {
 		w.spec.Secrets = []workers.Secret{{Name: f.workers.secret, Folder: keyFolder}}
 	}
