@@ -37,7 +37,8 @@ With --drill it is the CronJob of the weekly drill, which needs tisnap generate 
 
 With --archive it is the CronJob that archives the newest backup each night, and keeps 14 daily,
 eight weekly and 24 monthly archives without --keep flags. The Secret NAME-key has the file
-identity, which unlocks the repository.`,
+identity, which unlocks the repository. With --workers the pods of a Job do the work, which the
+CronJob makes: their ServiceAccount, and the role that making it needs, are printed, too.`,
 		Example: `  tisnap generate cronjob tidb/prod --storage s3://backups/prod --region us-west-2 \
     --image REGISTRY/tisnap:v1 | kubectl apply -f -
 
@@ -51,7 +52,7 @@ identity, which unlocks the repository.`,
   # the nightly archive
   kubectl -n tidb create secret generic tisnap-archive-key --from-file=identity=ops.key
   tisnap generate cronjob tidb/prod --archive --repo s3://archive/prod --storage s3://backups/prod \
-    --region us-west-2 --image REGISTRY/tisnap:v1 | kubectl apply -f -`,
+    --region us-west-2 --image REGISTRY/tisnap:v1 --workers 8 | kubectl apply -f -`,
 		Args:              exactly("CLUSTER"),
 		ValidArgsFunction: a.completeClusters,
 	}, func(args []string) (_ []byte, err error) {
@@ -70,17 +71,12 @@ identity, which unlocks the repository.`,
 		named := cmd.Flags().Changed("name")
 		switch {
 		case f.archive:
-			if f.repo != "" {
-				if n.Repo, err = generate.ParseStorage("--repo", f.repo, n.Storage.Region); err != nil {
-					return nil, err
-				}
-			}
 			if !named {
 				n.Name = "tisnap-archive"
 			}
-			return n.Archives()
-		case f.repo != "" || n.KMS:
-			return nil, failure.New(failure.Usage, "", "", "--repo and --kms go with --archive")
+			return f.archives(n)
+		case f.repo != "" || n.KMS || n.Workers != 0 || n.RoleARN != "":
+			return nil, failure.New(failure.Usage, "", "", "--repo, --kms and --workers go with --archive")
 		case !f.drill:
 			return n.Objects()
 		case len(n.Keep) > 0:
@@ -96,6 +92,20 @@ identity, which unlocks the repository.`,
 	return cmd
 }
 
+// archives returns the CronJob of the nightly archive.
+func (f *cronJobFlags) archives(n generate.Nightly) (_ []byte, err error) {
+	if f.repo != "" {
+		if n.Repo, err = generate.ParseStorage("--repo", f.repo, n.Storage.Region); err != nil {
+			return nil, err
+		}
+	}
+	if n.Workers < 0 || n.Workers > maxWorkers || n.Workers == 0 && n.RoleARN != "" {
+		return nil, failure.New(failure.Usage, "", "",
+			"--workers %d: want 0 to %d, and with --worker-role-arn at least 1", n.Workers, maxWorkers)
+	}
+	return n.Archives()
+}
+
 func (f *cronJobFlags) add(cmd *cobra.Command, n *generate.Nightly) {
 	fl := cmd.Flags()
 	serviceAccountFlag(cmd, &n.Account.Name)
@@ -104,6 +114,9 @@ func (f *cronJobFlags) add(cmd *cobra.Command, n *generate.Nightly) {
 	fl.StringVar(&f.repo, "repo", "", "with --archive: the repository, s3://bucket/prefix")
 	fl.BoolVar(&n.KMS, "kms", false,
 		"with --archive: a KMS key unlocks the repository, by the pods' role, and no Secret is mounted")
+	fl.IntVar(&n.Workers, "workers", 0,
+		"with --archive: how many pods of a Job archive; 0: the CronJob's own pod does")
+	fl.StringVar(&n.RoleARN, "worker-role-arn", "", "with --workers: ARN of those pods' IAM role, for IRSA")
 	cmd.MarkFlagsMutuallyExclusive("drill", "archive")
 	fl.StringVar(&n.Name, "name", "tisnap-nightly",
 		"name of the CronJob and its ConfigMap (with --drill: tisnap-drill, with --archive: tisnap-archive)")

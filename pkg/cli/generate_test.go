@@ -77,7 +77,11 @@ func TestGenerate_NamespaceOfThePods(t *testing.T) {
 		"generate iam --trust=role --trusted-role=arn:aws:iam::444455556666:role/a --external-id=?":    "--external-id",
 		"generate iam --trust=pod-identity -n ops --kms-key=arn:aws:kms:eu-west-1:444455556666:key/0f": "mutually exclusive",
 		"generate iam --archive-key=alias/prod":                                                        "--archive-key",
-		"generate cronjob db/a --image=b --archive":                                                    "--repo is missing", "generate cronjob db/a --image=b --repo=s3://b1/c": "--repo and --kms go with --archive",
+		"generate cronjob db/a --image=b --archive":                                                    "--repo is missing", "generate cronjob db/a --image=b --repo=s3://b1/c": "--repo, --kms and --workers go with --archive",
+		"generate cronjob db/a --image=b --workers=3":                                                          "--repo, --kms and --workers go with --archive",
+		"generate cronjob db/a --image=b --archive --repo=s3://acme-archive/c --worker-role-arn=x":             "with --worker-role-arn at least 1",
+		"generate cronjob db/a --image=b --archive --repo=s3://acme-archive/c --workers=2 --worker-role-arn=x": "--worker-role-arn",
+
 		"generate cronjob db/a --image=b --keep-daily=0": "no rule chooses what to keep", "generate bucket -o json": "want table",
 		"generate iam --for=archive": "--for archive goes with --repo", "generate iam --repo=s3://acme-archive/c": "--repo and --retention go with --for archive",
 		"generate iam --for=archive --repo=file:///x": "--repo",

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -17,6 +18,8 @@ type Nightly struct {
 	Storage  Storage
 	Repo     Storage // of archives
 	KMS      bool    // the pods' role unlocks it, and no Secret
+	Workers  int     // pods of a Job that archive; 0: the CronJob's own does
+	RoleARN  string  // of those pods' IAM role, for IRSA alone
 	Image    string
 	Schedule string   // "" for the default, as in TimeZone and Keep
 	TimeZone string   // its name in the tz database
@@ -74,7 +77,46 @@ func (n Nightly) Archives() ([]byte, error) {
 		pod.set(n.Name+"-key", "volumes", "0", "secret", "secretName")
 	}
 	n.keep(pod, "initContainers", "1", "args")
+	if n.Workers > 0 {
+		workers, err := n.workers(out[0])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, workers...)
+	}
 	return write(out)
+}
+
+// workers adds to the settings that the pods of a Job do the work, and returns the role that making it needs, and the
+// pods' ServiceAccount.
+func (n Nightly) workers(settings document) ([]document, error) {
+	const folder = "kustomize/overlays/archive-workers"
+	if err := check("--worker-role-arn", n.RoleARN, "|"+roleARN, "a role's ARN"); err != nil {
+		return nil, err
+	}
+	own := map[string]string{
+		"TISNAP_WORKERS": strconv.Itoa(n.Workers), "TISNAP_WORKER_SECRET": n.Name + "-key",
+		"TISNAP_WORKER_SERVICE_ACCOUNT": n.Account.Name + "-worker",
+	}
+	if n.KMS {
+		own["TISNAP_WORKER_SECRET"] = ""
+	}
+	if err := settings.literals(folder, own); err != nil {
+		return nil, err
+	}
+	settings.set(n.Image, "data", "TISNAP_IMAGE")
+	out, err := read(folder + "/workers.yaml")
+	if err != nil {
+		return nil, err
+	}
+	Roles{Account: n.Account}.bind(out)
+	for _, d := range out {
+		d.set(n.Account.Namespace, "metadata", "namespace")
+		if n.RoleARN != "" && d.at("kind").Value == "ServiceAccount" {
+			d.set(n.RoleARN, "metadata", "annotations", "eks.amazonaws.com/role-arn")
+		}
+	}
+	return out, nil
 }
 
 // Drills returns the CronJob of the weekly drill in place of the backup's, and its settings.
@@ -139,10 +181,6 @@ func (n Nightly) check() error {
 
 // settings is the ConfigMap that kustomize would generate.
 func (n Nightly) settings(of string) (document, error) {
-	folder, err := read(of + "/kustomization.yaml")
-	if err != nil {
-		return document{}, err
-	}
 	out := document{&yaml.Node{Kind: yaml.MappingNode}}
 	out.set("v1", "apiVersion")
 	out.set("ConfigMap", "kind")
@@ -151,13 +189,22 @@ func (n Nightly) settings(of string) (document, error) {
 		"AWS_REGION": n.Storage.Region, "TISNAP_STORAGE": n.Storage.String(), "TISNAP_REPO": n.Repo.String(),
 		"CLUSTER": n.Cluster.String(),
 	}
+	return out, out.literals(of, own)
+}
+
+// literals adds the settings of a kustomization, some of them with the user's own values.
+func (d document) literals(of string, own map[string]string) error {
+	folder, err := read(of + "/kustomization.yaml")
+	if err != nil {
+		return err
+	}
 	for _, literal := range folder[0].at("configMapGenerator", "0", "literals").Content {
 		name, value, _ := strings.Cut(literal.Value, "=")
 		if mine, ok := own[name]; ok {
 			value = mine
 		}
-		out.set(value, "data", name)
-		out.at("data", name).LineComment = literal.LineComment
+		d.set(value, "data", name)
+		d.at("data", name).LineComment = literal.LineComment
 	}
-	return out, nil
+	return nil
 }

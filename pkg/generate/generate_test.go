@@ -86,6 +86,12 @@ func outputs(t *testing.T) map[string]string {
 	archives.Repo = generate.Storage{Bucket: "acme-archives", Prefix: "db", Region: "eu-west-1"}
 	text, err = archives.Archives()
 	add("archives", text, err)
+	archives.Workers, archives.RoleARN = 7, arn
+	text, err = archives.Archives()
+	add("archives by workers", text, err)
+	archives.KMS = true
+	text, err = archives.Archives()
+	add("archives by workers, KMS", text, err)
 	text, err = generate.Bucket(storage())
 	add("bucket", text, err)
 	text, err = cloud(pods).Terraform()
@@ -97,7 +103,7 @@ func outputs(t *testing.T) map[string]string {
 
 func TestOutputs_HaveEveryNameOfTheUserAndNoneOfTheManifests(t *testing.T) {
 	t.Parallel()
-	theirs := regexp.MustCompile(`BUCKET|PREFIX|REGISTRY|ACCOUNT|PROVIDER|TARGET_ROLE|EKS-CLUSTER|"KEY"|\d{4}2222\d{4}|us-west-2|` +
+	theirs := regexp.MustCompile(`BUCKET|PREFIX|REGISTRY|\bACCOUNT\b|PROVIDER|TARGET_ROLE|EKS-CLUSTER|"KEY"|\d{4}2222\d{4}|us-west-2|` +
 		`tidb/|tidb$|"tidb"|"tisnap"|[nN]ame: tisnap-|AccountName: tisnap|prod-|copy-`)
 	for name, want := range map[string][]string{
 		"policy":       {"arn:aws:s3:::acme-copies/live/db/*\"", "arn:aws:s3:::acme-copies\"", key},
@@ -122,6 +128,12 @@ func TestOutputs_HaveEveryNameOfTheUserAndNoneOfTheManifests(t *testing.T) {
 			"serviceAccountName: saver", "image: registry.acme.example/saver:v3", `schedule: "5 20 * * *"`, "secretName: evening-key",
 			"[archive, forget, --of=$(CLUSTER), --keep-last=3, '--keep-tag=a,b', --yes, --dry-run=false]",
 		},
+		"archives by workers": {
+			"TISNAP_ON_KUBERNETES: \"true\"", "TISNAP_WORKERS: \"7\"", "TISNAP_WORKER_SECRET: evening-key",
+			"TISNAP_WORKER_SERVICE_ACCOUNT: saver-worker", "TISNAP_IMAGE: registry.acme.example/saver:v3",
+			"name: saver-jobs", "name: saver-worker", "eks.amazonaws.com/role-arn: " + arn,
+		},
+		"archives by workers, KMS": {"TISNAP_WORKER_SECRET: \"\""},
 		"cronjob": {
 			"AWS_REGION: eu-west-1", "TISNAP_STORAGE: s3://acme-copies/live/db", "CLUSTER: db-1/main", "name: evening",
 			"serviceAccountName: saver", "image: registry.acme.example/saver:v3", `schedule: "5 20 * * *"`,

@@ -45,10 +45,12 @@ func TestGenerate_PrintsTheObjectsOfKustomize(t *testing.T) {
 		assert.Equal(t, object, typed(t, made[key]), key)
 	}
 
-	for folder, kms := range map[string]string{"archive": "--kms=false", "overlays/archive-kms": "--kms"} {
+	for folder, flag := range map[string]string{
+		"archive": "--kms=false", "overlays/archive-kms": "--kms", "overlays/archive-workers": "--workers=4",
+	} {
 		made, err = Generate(t.Context(), program, []string{
 			"cronjob", "tidb/prod", "--archive", "--image=REGISTRY/tisnap:v1", "--storage=s3://backups/prod", "--region=us-west-2",
-			"--repo=s3://archives/prod", kms,
+			"--repo=s3://archives/prod", flag,
 		})
 		require.NoError(t, err)
 		want = kustomized(t, folder)

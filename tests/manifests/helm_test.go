@@ -118,7 +118,7 @@ func same(t *testing.T, want, got any) {
 func TestHelm_ValuesOfPods_ReachWorkers(t *testing.T) {
 	t.Parallel()
 	set := map[string]any{
-		"archive":          map[string]any{"enabled": true, "workers": 2},
+		"archive":          map[string]any{"enabled": true, "workers": 2, "workerEnv": map[string]any{"NO_PROXY": ".svc: a", "A": ""}},
 		"imagePullSecrets": []any{map[string]any{"name": "registry"}},
 		"nodeSelector":     map[string]any{"pool": "backup", "example.com/disk": ""},
 		"tolerations": []any{
@@ -135,5 +135,6 @@ func TestHelm_ValuesOfPods_ReachWorkers(t *testing.T) {
 	settings, ok := typed(t, made["ConfigMap tidb/tisnap-archive"]).(*corev1.ConfigMap)
 	require.True(t, ok)
 	assert.Equal(t, "example.com/disk=,pool=backup", settings.Data["TISNAP_WORKER_NODE_SELECTOR"])
+	assert.Equal(t, "A=\nNO_PROXY=.svc: a\n", settings.Data["TISNAP_WORKER_ENV"])
 	assert.Equal(t, "dedicated=backup:NoSchedule,spot:,empty=:NoExecute,:", settings.Data["TISNAP_WORKER_TOLERATION"])
 }

@@ -280,6 +280,7 @@ func TestHelm_ValuesThatCannotWork_AreRefused(t *testing.T) {
 		"a verb too many":     {"portForward": map[string]any{"verbs": []any{"*"}}},
 		"an empty subject":    {"portForward": map[string]any{"subjects": []any{map[string]any{"kind": "User"}}}},
 		"an archive in EBS":   {"archive": map[string]any{"repo": "vol-1"}},
+		"a line too many":     {"archive": map[string]any{"workerEnv": map[string]any{"A": "b\nC=d"}}},
 		"half a worker":       {"archive": map[string]any{"workers": 0.5}},
 		"a rule that is none": {"nightly": map[string]any{"keep": []any{"--yes"}}},
 	} {
