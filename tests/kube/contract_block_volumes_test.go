@@ -11,7 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/tisnap/tisnap/pkg/archive/claims"
 	"github.com/tisnap/tisnap/pkg/archive/format"
@@ -178,6 +181,82 @@ func blockVolumeIsItsRuns(t *testing.T, s system) {
 	require.NoError(t, asks.Remove(within(t), made))
 	require.Empty(t, s.claims(t))
 	_, err = s.core.CoreV1().PersistentVolumes().Get(t.Context(), pv, metav1.GetOptions{})
+	require.True(t, apierrors.IsNotFound(err), "%v", err)
+}
+
+// forExchange is what a restore needs besides to have its pods mount what was filled.
+func forExchange() []rbacv1.PolicyRule {
+	return append(forClaims(), rbacv1.PolicyRule{
+		APIGroups: []string{""}, Resources: []string{"persistentvolumes"}, Verbs: []string{"create", "delete"},
+	})
+}
+
+// A filled volume becomes one with a file system, to which the claim of its pod is bound, and only that. It stays while
+// that claim is there, and goes once it is gone.
+func filledVolumeIsExchanged(t *testing.T, s system) {
+	asks := s.restoresToClaims(t).BlockVolumes()
+	if s.standIn == nil {
+		asks = s.as(t, forExchange()).BlockVolumes()
+	}
+	asks.Interval = poll
+	made, err := asks.Make(within(t), s.blockVolume())
+	require.NoError(t, err)
+	s.provided(t, made, corev1.PersistentVolumeBlock)
+	eventually(t, "it is bound", func() bool { return asks.MarkVolume(within(t), made) == nil })
+	require.NoError(t, asks.Mark(within(t), made, "an archive"))
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "tikv-0", Namespace: s.namespace},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeName: "restored-" + s.namespace,
+			StorageClassName: ptr.To(class), Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")},
+			},
+		},
+	}
+	claims := s.core.CoreV1().PersistentVolumeClaims(s.namespace)
+	claim, err = claims.Create(t.Context(), claim, metav1.CreateOptions{})
+	require.NoError(t, err)
+	want := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes: claim.Spec.AccessModes, StorageClassName: class,
+			ClaimRef:               &corev1.ObjectReference{Namespace: s.namespace, Name: claim.Name},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{FSType: "ext4"}},
+		},
+	}
+	pv, err := asks.Exchange(within(t), made, want)
+	require.NoError(t, err)
+	volumes := s.core.CoreV1().PersistentVolumes()
+	eventually(t, "the binder has seen it", func() bool {
+		now, err := volumes.Get(t.Context(), pv.Name, metav1.GetOptions{})
+		return err == nil && now.Status.Phase == corev1.VolumeReleased
+	})
+	_, err = asks.Free(within(t), pv)
+	require.NoError(t, err)
+	_, err = claims.Patch(t.Context(), claim.Name, types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"tisnap.io/volume":"there"}}}`), metav1.PatchOptions{}) // or at the next resync
+	require.NoError(t, err)
+	eventually(t, "its claim is bound", func() bool {
+		now, err := claims.Get(t.Context(), claim.Name, metav1.GetOptions{})
+		return err == nil && now.Status.Phase == corev1.ClaimBound
+	})
+	pv, err = volumes.Get(t.Context(), pv.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "vol-"+made.UID+" ext4", pv.Spec.CSI.VolumeHandle+" "+pv.Spec.CSI.FSType)
+	require.Equal(t, "ebs.csi.aws.com", pv.Annotations["pv.kubernetes.io/provisioned-by"])
+	_, err = volumes.Get(t.Context(), "pvc-"+made.UID, metav1.GetOptions{})
+	require.True(t, apierrors.IsNotFound(err), "%v", err)
+
+	err = asks.Remove(within(t), made)
+	require.Equal(t, failure.Conflict, failure.KindOf(err), "%v", err)
+	s.drives(t)
+	require.NoError(t, claims.Delete(t.Context(), claim.Name, metav1.DeleteOptions{}))
+	eventually(t, "the claim is gone", func() bool {
+		left, err := asks.Left(within(t), s.run, s.namespace)
+		return err == nil && len(left) == 1 && left[0].UID == made.UID
+	})
+	require.NoError(t, asks.Remove(within(t), made))
+	_, err = volumes.Get(t.Context(), pv.Name, metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err), "%v", err)
 }
 

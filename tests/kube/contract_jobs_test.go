@@ -35,6 +35,7 @@ func jobsContract() map[string]func(*testing.T, system) {
 		"a block volume is its run's, and goes with its claim": blockVolumeIsItsRuns,
 		"the volumes of an archive are filled":                 volumesAreFilled,
 		"a file system is not bound as a block volume":         fileSystemIsNotBound,
+		"a filled volume becomes one with a file system":       filledVolumeIsExchanged,
 	}
 }
 

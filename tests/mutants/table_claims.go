@@ -12,8 +12,8 @@ func claimGuards() []Mutant {
 		in("pkg/kube/blockvolume/blockvolume.go", "a claim that took the place of a run's counts as its own", ownByMark,
 			"apierrors.IsNotFound(err), err == nil && string(found.UID) != claim.UID:", "apierrors.IsNotFound(err):",
 			"TestMark_IsReadByTheNextMake"),
-		in("pkg/kube/blockvolume/remove.go", "a claim of another run is deleted", ownByMark,
-			"	if !runmark.MadeBy(found, claim.Run) {", "	if false {",
+		in("pkg/kube/blockvolume/exchange.go", "a claim of another run is deleted", ownByMark,
+			"	if s.claim != nil && !runmark.MadeBy(s.claim, claim.Run) {", "	if false {",
 			"TestRemove_ClaimsOfOthers_Stay"),
 		in("pkg/kube/blockvolume/blockvolume.go", "a volume that a class retains outlives its claim", ownByMark,
 			"	pv.Spec.PersistentVolumeReclaimPolicy = policy\n", "",
@@ -28,13 +28,13 @@ func claimGuards() []Mutant {
 			"	runmark.Put(pv, claim.Run)\n", "",
 			"TestLeft_VolumesWithoutTheirClaims|TestRemove_WaitsForClaimAndVolume"),
 		in("pkg/kube/blockvolume/remove.go", "a disk that another persistent volume has by now is deleted", othersStay,
-			"sameDisk(list.Items, pv); other != \"\" {", "sameDisk(list.Items, pv); false && other != \"\" {",
+			"		if s.other != \"\" {", "		if false {",
 			"TestRemove_InUse_Stays"),
 		in("pkg/kube/blockvolume/remove.go", "a volume that a pod uses is deleted", othersStay,
-			"	return found, pv, c.noPod(ctx, claim)", "	return found, pv, nil",
+			"	return s, c.noPod(ctx, claim, op, false)", "	return s, nil",
 			"TestRemove_InUse_Stays"),
 		in("pkg/kube/blockvolume/remove.go", "the run's own pods keep its claims", askedIsDone,
-			"		if ended || runmark.MadeBy(pod, claim.Run) {", "		if ended {",
+			"		if ended || !jobs && runmark.MadeBy(pod, claim.Run) {", "		if ended {",
 			"TestUnused_PodsEndedOrOfTheRun"),
 		in("pkg/kube/blockvolume/remove.go", "a volume that someone keeps without its claim is waited for", "every wait ends",
 			"pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete:",
@@ -44,6 +44,43 @@ func claimGuards() []Mutant {
 			"	if !boundTo(pv, claim) || pv.Spec.CSI == nil || !isBlock(pv.Spec.VolumeMode) {",
 			"	if !boundTo(pv, claim) || pv.Spec.CSI == nil {",
 			"TestBound_NamesTheDriversVolume"),
+	}
+}
+
+// exchangeGuards are those of the exchange of a filled volume.
+func exchangeGuards() []Mutant {
+	const oneDeletes = "at most one persistent volume may delete a disk, and one always has it"
+	return []Mutant{
+		in("pkg/kube/blockvolume/exchange.go", "a claim's volume goes with it when it is exchanged", oneDeletes,
+			"		return c.own(ctx, old, claim, corev1.PersistentVolumeReclaimRetain)",
+			"		return c.own(ctx, old, claim, corev1.PersistentVolumeReclaimDelete)",
+			"TestExchange_Killed_Continues"),
+		in("pkg/kube/blockvolume/exchange.go", "the old volume goes before the new one is made", oneDeletes,
+			"	case s.made == nil:\n		return nil, c.make(",
+			"	case s.made == nil && s.claim == nil:\n		return nil, c.make(",
+			"TestExchange_Killed_Continues|TestExchange_TakesThePlaceOfTheClaim"),
+		in("pkg/kube/blockvolume/exchange.go", "an exchanged volume is bound while the old one is there", oneDeletes,
+			"	pv.Spec.ClaimRef.UID, pv.Spec.ClaimRef.ResourceVersion = uidOf(claim), \"\"\n", "",
+			"TestExchange_TakesThePlaceOfTheClaim"),
+		in("pkg/kube/blockvolume/exchange.go", "a volume that a Job's pod writes to is exchanged", othersStay,
+			"c.noPod(ctx, claim, op, true)", "c.noPod(ctx, claim, op, false)",
+			"TestExchange_InUse_Refused"),
+		in("pkg/kube/blockvolume/exchange.go", "a volume that is not filled is exchanged", ownByMark,
+			"	if s.claim.Annotations[filledKey] == \"\" {", "	if false {",
+			"TestExchange_NotFilledOrNameTaken_Refused"),
+		in("pkg/kube/blockvolume/exchange.go", "a volume that the target has is removed", othersStay,
+			"	case live:\n", "	case live && false:\n",
+			"TestRemove_ExchangedAndBound_Stays"),
+		in("pkg/kube/blockvolume/exchange.go", "two persistent volumes delete a disk whose exchange is undone", oneDeletes,
+			"		if err := c.own(ctx, pv, claim, corev1.PersistentVolumeReclaimRetain); err != nil {\n			return err\n		}\n		return c.dropVolume(",
+			"		if err := c.own(ctx, pv, claim, corev1.PersistentVolumeReclaimDelete); err != nil {\n			return err\n		}\n		return c.dropVolume(",
+			"TestRemove_ExchangedHalf_TakesTheDiskAlong"),
+		in("pkg/kube/blockvolume/exchange.go", "the driver does not know a disk that it is to delete", knownAndKept,
+			"		if ofDriver(key) { // without", "		if false && ofDriver(key) { // without",
+			"TestExchange_TakesThePlaceOfTheClaim"),
+		in("pkg/kube/blockvolume/remove.go", "a volume whose exchange was killed stays for ever", knownAndKept,
+			"	case found == nil && pv.Annotations[exchangedKey] == claim.UID:", "	case false:",
+			"TestRemove_ExchangedHalf_TakesTheDiskAlong"),
 	}
 }
 
@@ -114,7 +151,7 @@ func claimFillGuards() []Mutant {
 		in("pkg/cli/archive_workers.go", "a device with content is tried until the retries are used up", errorTable,
 			"failure.Usage, failure.NotFound, failure.Conflict, ", "failure.Usage, failure.NotFound, ",
 			"TestArchiveRestore_ToClaims_DeviceIsNotEmpty_IsNotFilled"),
-	}, claimRemovalGuards()...)
+	}, append(claimRemovalGuards(), exchangeGuards()...)...)
 }
 
 // claimRemovalGuards are those of the removal of what was made for claims.

@@ -325,17 +325,28 @@ func (c *Claims) MarkVolume(ctx context.Context, claim Claim) error {
 func (c *Claims) own(
 	ctx context.Context, pv *corev1.PersistentVolume, claim Claim, policy corev1.PersistentVolumeReclaimPolicy,
 ) error {
-	const op = "mark volume"
 	if runmark.MadeBy(pv, claim.Run) && pv.Spec.PersistentVolumeReclaimPolicy == policy {
 		return nil
 	}
+	return c.update(ctx, pv, claim, policy)
+}
+
+// update writes a volume that was changed since it was read, with its run's mark and a policy.
+func (c *Claims) update(
+	ctx context.Context, pv *corev1.PersistentVolume, claim Claim, policy corev1.PersistentVolumeReclaimPolicy,
+) error {
+	const op = "mark volume"
 	runmark.Put(pv, claim.Run)
 	pv.Spec.PersistentVolumeReclaimPolicy = policy
-	_, err := c.core.PersistentVolumes().Update(ctx, pv, metav1.UpdateOptions{})
+	written, err := c.core.PersistentVolumes().Update(ctx, pv, metav1.UpdateOptions{})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // changed since it was read
 		return still(op, claim, "its volume changes")
 	}
-	return kubeerr.Wrap(err, op, pv.Name)
+	if err != nil {
+		return kubeerr.Wrap(err, op, pv.Name)
+	}
+	*pv = *written
+	return nil
 }
 
 func boundTo(pv *corev1.PersistentVolume, claim Claim) bool {

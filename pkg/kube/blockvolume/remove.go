@@ -47,15 +47,27 @@ func (c *Claims) Left(ctx context.Context, run cluster.RunID, namespace string) 
 			continue
 		}
 		claim := Claim{namespace, of.Name, string(of.UID), run, ""}
-		found, err := c.get(ctx, claim, op)
+		has, err := c.hasClaim(ctx, pv, claim)
 		if err != nil {
 			return nil, err
 		}
-		if found == nil {
+		if isExchanged(pv) {
+			claim.UID = pv.Annotations[exchangedKey]
+		}
+		if !has && !slices.ContainsFunc(left, func(c Claim) bool { return c.UID == claim.UID }) {
 			left = append(left, claim)
 		}
 	}
 	return left, nil
+}
+
+// hasClaim reports whether the claim that a volume is bound to, or reserved for, is there.
+func (c *Claims) hasClaim(ctx context.Context, pv *corev1.PersistentVolume, claim Claim) (bool, error) {
+	if isExchanged(pv) {
+		return c.reserved(ctx, pv)
+	}
+	found, err := c.get(ctx, claim, "find volumes of run")
+	return found != nil, err
 }
 
 // Remove deletes the claim, with its volume, and returns once both are gone. A claim of that name with another UID is
@@ -89,12 +101,20 @@ func (c *Claims) Remove(ctx context.Context, claim Claim) error {
 // else would find it.
 func (c *Claims) remove(ctx context.Context, claim Claim) (asked bool, err error) {
 	const op = "remove claim"
-	found, pv, err := c.unused(ctx, claim)
+	s, err := c.unused(ctx, claim)
+	found, pv := s.claim, s.old
 	switch {
 	case err != nil:
 		return false, err
+	case s.made != nil:
+		return false, c.undoExchange(ctx, s, claim)
 	case found == nil && pv == nil:
 		return false, nil
+	case found == nil && pv.Annotations[exchangedKey] == claim.UID: // the run itself has retained it
+		if err := c.own(ctx, pv, claim, corev1.PersistentVolumeReclaimDelete); err != nil {
+			return false, err
+		}
+		return false, still(op, claim, "its driver has not deleted volume "+pv.Name)
 	case found == nil && pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete:
 		return false, failure.New(failure.Conflict, op, claim.String(),
 			"someone deleted it, and its volume %s is retained", pv.Name).
@@ -110,61 +130,57 @@ func (c *Claims) remove(ctx context.Context, claim Claim) (asked bool, err error
 	if found.DeletionTimestamp != nil {
 		return true, still(op, claim, "a pod uses it")
 	}
-	uid := types.UID(claim.UID)
-	err = c.core.PersistentVolumeClaims(claim.Namespace).Delete(ctx, claim.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &uid},
-	})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return false, kubeerr.Wrap(err, op, claim.String())
-	}
-	return true, still(op, claim, "it is being deleted")
+	err = c.drop(ctx, claim)
+	return failure.Is(err, failure.Limited), err
 }
+
+// drop deletes the claim, and is Limited then.
+func (c *Claims) drop(ctx context.Context, claim Claim) error {
+	const op = "remove claim"
+	err := c.core.PersistentVolumeClaims(claim.Namespace).Delete(ctx, claim.Name, onlyThis(uidOf(claim)))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return kubeerr.Wrap(err, op, claim.String())
+	}
+	return still(op, claim, "it is being deleted")
+}
+
+func onlyThis(uid types.UID) metav1.DeleteOptions {
+	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}
+}
+
+func uidOf(claim Claim) types.UID { return types.UID(claim.UID) }
 
 // Unused checks that a claim is its run's, and its volume new and used by nothing else: another persistent volume of
 // the same disk is a Conflict, and so is a pod that is not the run's. What uses the disk past this Kubernetes cluster
 // is not seen. A claim that is gone is no error.
 func (c *Claims) Unused(ctx context.Context, claim Claim) error {
-	_, _, err := c.unused(ctx, claim)
+	_, err := c.unused(ctx, claim)
 	return err
 }
 
-// unused is Unused; it returns the claim and its volume, nil if they are gone.
-func (c *Claims) unused(
-	ctx context.Context, claim Claim,
-) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
+// unused is Unused; it returns the claim and its volumes.
+func (c *Claims) unused(ctx context.Context, claim Claim) (stand, error) {
 	const op = "remove claim"
-	found, err := c.get(ctx, claim, op)
-	if err != nil {
-		return nil, nil, err
+	s, err := c.stand(ctx, claim, op)
+	if err != nil || s.claim == nil {
+		return s, err
 	}
-	list, err := c.core.PersistentVolumes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, nil, kubeerr.Wrap(err, "find volume of claim", claim.String())
-	}
-	pv := volumeOf(list.Items, claim)
-	if found == nil {
-		return nil, pv, nil
-	}
-	if !runmark.MadeBy(found, claim.Run) {
-		return nil, nil, failure.New(failure.Conflict, op, claim.String(), "it is not of run %s", claim.Run).
-			WithHint("kubectl -n %s get pvc %s -o yaml: whose is it?", claim.Namespace, claim.Name)
-	}
-	if pv != nil {
-		if err := isNew(pv, found, op, "delete the claim by kubectl if its volume is not needed"); err != nil {
-			return nil, nil, err
+	if s.old != nil {
+		if err := isNew(s.old, s.claim, op, "delete the claim by kubectl if its volume is not needed"); err != nil {
+			return s, err
 		}
-		if other := sameDisk(list.Items, pv); other != "" {
-			return nil, nil, failure.New(failure.Conflict, op, claim.String(),
-				"its disk is that of persistent volume %s, too", other).WithHint(keepHint)
+		if s.other != "" {
+			return s, failure.New(failure.Conflict, op, claim.String(),
+				"its disk is that of persistent volume %s, too", s.other).WithHint(keepHint)
 		}
 	}
-	return found, pv, c.noPod(ctx, claim)
+	return s, c.noPod(ctx, claim, op, false)
 }
 
 const keepHint = "keep the disk: set its persistent volume's reclaim policy to Retain, and delete the claim and that"
 
-// noPod checks that no pod has the claim, apart from those of the run's Job.
-func (c *Claims) noPod(ctx context.Context, claim Claim) error {
+// noPod checks that no pod has the claim, apart from those of the run's Job, unless these count, too.
+func (c *Claims) noPod(ctx context.Context, claim Claim, op string, jobs bool) error {
 	list, err := c.core.Pods(claim.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return kubeerr.Wrap(err, "find pods of claim", claim.String())
@@ -172,24 +188,24 @@ func (c *Claims) noPod(ctx context.Context, claim Claim) error {
 	for i := range list.Items {
 		pod := &list.Items[i]
 		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-		if ended || runmark.MadeBy(pod, claim.Run) {
+		if ended || !jobs && runmark.MadeBy(pod, claim.Run) {
 			continue
 		}
 		if slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
 		}) {
-			return failure.New(failure.Conflict, "remove claim", claim.String(), "pod %s uses it", pod.Name).
+			return failure.New(failure.Conflict, op, claim.String(), "pod %s uses it", pod.Name).
 				WithHint(keepHint)
 		}
 	}
 	return nil
 }
 
-// sameDisk returns another persistent volume of the same disk; "" without one.
-func sameDisk(all []corev1.PersistentVolume, pv *corev1.PersistentVolume) string {
+// sameDisk returns another persistent volume of the same disk, apart from the one that takes its place; "" without one.
+func sameDisk(all []corev1.PersistentVolume, pv, apart *corev1.PersistentVolume) string {
 	for i := range all {
 		one := &all[i]
-		if one.UID == pv.UID || one.Spec.CSI == nil || pv.Spec.CSI == nil {
+		if one.UID == pv.UID || apart != nil && one.UID == apart.UID || one.Spec.CSI == nil || pv.Spec.CSI == nil {
 			continue
 		}
 		if is, of := one.Spec.CSI, pv.Spec.CSI; is.Driver == of.Driver && is.VolumeHandle == of.VolumeHandle {
@@ -203,14 +219,4 @@ func sameDisk(all []corev1.PersistentVolume, pv *corev1.PersistentVolume) string
 func still(op string, claim Claim, why string) error {
 	return failure.New(failure.Limited, op, claim.String(), "%s", why).
 		WithHint("kubectl -n %s describe pvc %s", claim.Namespace, claim.Name)
-}
-
-// volumeOf returns the volume that is bound to the claim, or was before the claim was deleted; nil if there is none.
-func volumeOf(all []corev1.PersistentVolume, claim Claim) *corev1.PersistentVolume {
-	for i := range all {
-		if boundTo(&all[i], claim) {
-			return &all[i]
-		}
-	}
-	return nil
 }
