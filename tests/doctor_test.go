@@ -248,6 +248,30 @@ func TestDoctor_PermissionOfACopyOrDrillIsMissing_IsFound(t *testing.T) { //noli
 	}), "%v", all)
 }
 
+// What only the pods of Jobs need is checked with a repository, and each right has its use.
+func TestDoctor_RightForJobsIsMissing_Warns(t *testing.T) {
+	t.Parallel()
+	p := healthy(t, nil)
+	repo := []string{"--for", "archive", "--repo", "s3://" + testbed.Bucket + "/archive", "-n", "tidb"}
+	_, bad := p.diagnose(t, cli.ExitDone, repo...)
+	require.Empty(t, bad)
+	p.bed.Kube.Deny("create", "jobs")
+	p.bed.Kube.Deny("list", "persistentvolumes")
+	_, bad = p.diagnose(t, cli.ExitDone, repo...)
+	require.Len(t, bad, 2)
+	for check, want := range map[string][]string{
+		"rbac archive create --on-kubernetes": {"create jobs.batch (to make pods)", "archive-workers"},
+		"rbac archive restore --to-claims":    {"list persistentvolumes (to find those of the run", "archive-claims"},
+	} {
+		require.Equal(t, doctor.Warn, bad[check].Status, "%v", bad)
+		require.Contains(t, bad[check].Found, want[0])
+		require.Contains(t, bad[check].Found, "only tisnap archive")
+		require.Contains(t, bad[check].Fix, "in namespace tidb, as in manifests/kustomize/overlays/"+want[1])
+	}
+	_, bad = p.diagnose(t, cli.ExitDone, "--for", "archive")
+	require.Empty(t, bad)
+}
+
 // What cannot be reached fails, what depends on it is unknown, and the rest is checked all the same.
 func TestDoctor_OneSideIsAway_TheOthersAreChecked(t *testing.T) {
 	t.Parallel()

@@ -40,7 +40,7 @@ func (a *app) doctorCommand() *cobra.Command {
 a drill, and show what to do about each problem: access to Kubernetes, PD, TiKV, EC2 and S3; RBAC
 by access reviews; IAM by EC2's dry runs; the storage and its bucket; KMS keys; quotas; TiKV's
 settings; clocks. With --repo, for an archive or all, also what the repository of archives needs,
-and with --archive-key its key.
+and the Jobs of archive create and restore in --namespace, and with --archive-key its key.
 
 The checks are those of backup and restore before their first change. They run at the same
 time, and none hides another. Nothing is changed, except that an object is written to the

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/kube"
 )
 
 // check is a check to make, and what it is for.
@@ -28,7 +29,9 @@ func (p *patient) checks() []check {
 		of := []Purpose{Archive}
 		keys = append(keys, row("repository", "writes", of, checkWrites(p.repository)),
 			row("repository", "versions", of, p.checkRepositoryVersions),
-			row("repository", "object lock", of, p.checkRepositoryLock))
+			row("repository", "object lock", of, p.checkRepositoryLock),
+			row("rbac", "archive create --on-kubernetes", of, p.checkJobs(kube.JobsArchive)),
+			row("rbac", "archive restore --to-claims", of, p.checkJobs(kube.JobsFill)))
 	}
 	return append(keys, []check{
 		row("kubernetes", p.name.String(), all, p.checkKubernetes),

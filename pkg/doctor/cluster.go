@@ -8,6 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/earlyapply"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/preflight"
 )
@@ -48,6 +49,26 @@ func (p *patient) checkDrillRBAC(ctx context.Context, c Check) []Check {
 	}
 	missing, err := k.MissingForDrill(ctx)
 	return c.granted(missing, err, "manifests/rbac.yaml and rbac-drill.yaml", "in all namespaces")
+}
+
+// checkJobs asks for what a command that makes Jobs needs. Archives can be made and restored without.
+func (p *patient) checkJobs(of kube.JobsPurpose) func(context.Context, Check) []Check {
+	return func(ctx context.Context, c Check) []Check {
+		k, err := p.kube()
+		if err != nil {
+			return c.notMade(err)
+		}
+		where := "in namespace " + k.Namespace()
+		missing, err := k.MissingForJobs(ctx, k.Namespace(), of)
+		if err != nil || len(missing) == 0 {
+			return c.granted(missing, err, "", where)
+		}
+		fix := "grant them to this user " + where + ", as in manifests/kustomize/overlays/archive-workers"
+		if of == kube.JobsFill {
+			fix = "grant them to this user " + where + ", as in manifests/kustomize/overlays/archive-claims"
+		}
+		return c.as(Warn, fix, "only tisnap %s needs it: may not %s", c.Subject, strings.Join(missing, ", "))
+	}
 }
 
 // granted is a check of permissions, which files of manifests/ grant.

@@ -49,6 +49,8 @@ type Kube interface {
 	kube.Clusters
 	Missing(ctx context.Context, namespace string, restore bool) ([]string, error)
 	MissingForDrill(ctx context.Context) ([]string, error)
+	MissingForJobs(ctx context.Context, namespace string, of kube.JobsPurpose) ([]string, error)
+	Namespace() string // in which Jobs are made
 }
 
 // PD is the part of the placement driver that the checks use.

@@ -3,6 +3,7 @@ package kube
 import (
 	"bytes"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -32,6 +33,24 @@ func TestManifest_Backup(t *testing.T) {
 func TestManifest_Drill(t *testing.T) {
 	t.Parallel()
 	assert.ElementsMatch(t, drillPermissions(), grantedBy(t, "../../manifests/rbac-drill.yaml", "ClusterRole"))
+}
+
+// What is checked for commands that make Jobs is what their roles grant.
+func TestManifest_Jobs(t *testing.T) {
+	t.Parallel()
+	const overlays = "../../manifests/kustomize/overlays/"
+	claims := overlays + "archive-claims/role.yaml"
+	for of, granted := range map[JobsPurpose][]permission{
+		JobsArchive: grantedBy(t, overlays+"archive-workers/workers.yaml", "Role"),
+		JobsFill:    slices.Concat(grantedBy(t, claims, "Role"), grantedBy(t, claims, "ClusterRole")),
+	} {
+		var used []permission
+		for _, p := range of.permissions() {
+			assert.NotEmpty(t, p.use)
+			used = append(used, p.permission)
+		}
+		assert.ElementsMatch(t, used, granted)
+	}
 }
 
 // From outside the cluster, one verb more is used, in the cluster's namespace.

@@ -99,6 +99,9 @@ func TestHelm_MakesTheObjectsOfKustomize(t *testing.T) {
 		"restore": {"nightly": off, "restore": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"gc":      {"nightly": off, "gc": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
 		"archive": {"nightly": off, "archive": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off},
+		"overlays/archive-claims": {
+			"nightly": off, "archiveClaims": on, "serviceAccount": kept, "rbac": kept, "networkPolicy": off,
+		},
 		"overlays/archive-kms": {
 			"nightly": off, "archive": map[string]any{"enabled": true, "keySecret": ""}, "serviceAccount": kept, "rbac": kept, "networkPolicy": off,
 		},
@@ -133,7 +136,7 @@ func TestRuns_LeaveTheServiceAccountAlone(t *testing.T) {
 	t.Parallel()
 	for _, folder := range Folders() {
 		_, has := kustomized(t, folder)["ServiceAccount tidb/tisnap"]
-		require.Equal(t, !slices.Contains([]string{"archive", "backup", "drill", "gc", "restore", "overlays/archive-kms", "overlays/archive-workers", "overlays/drill"}, folder), has, folder)
+		require.Equal(t, !slices.Contains([]string{"archive", "backup", "drill", "gc", "restore", "overlays/archive-claims", "overlays/archive-kms", "overlays/archive-workers", "overlays/drill"}, folder), has, folder)
 	}
 }
 

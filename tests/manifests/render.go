@@ -54,7 +54,7 @@ func (o Objects) add(doc []byte) error {
 
 // Folders are those of manifests/kustomize that kubectl apply -k takes.
 func Folders() []string {
-	return []string{"archive", "base", "backup", "drill", "gc", "nightly", "restore", "overlays/archive-kms", "overlays/archive-workers", "overlays/drill", "overlays/irsa", "overlays/pod-identity", "overlays/port-forward"}
+	return []string{"archive", "base", "backup", "drill", "gc", "nightly", "restore", "overlays/archive-claims", "overlays/archive-kms", "overlays/archive-workers", "overlays/drill", "overlays/irsa", "overlays/pod-identity", "overlays/port-forward"}
 }
 
 // Kustomize builds a folder of manifests/kustomize as kubectl apply -k does.
@@ -107,7 +107,7 @@ func Helm(set map[string]any) (Objects, error) {
 func Everything() map[string]any {
 	on := map[string]any{"enabled": true}
 	return map[string]any{
-		"backup": on, "restore": on, "nightly": on, "gc": on, "drill": on, "archive": on, "portForward": on, "alerts": on,
+		"backup": on, "restore": on, "nightly": on, "gc": on, "drill": on, "archive": on, "archiveClaims": on, "portForward": on, "alerts": on,
 		"exporter": map[string]any{"enabled": true, "serviceMonitor": on},
 	}
 }

@@ -38,11 +38,17 @@ type lab struct {
 	filler *claims.Filler
 
 	mu     sync.Mutex
-	before map[string]func() // called once, before the first request of the command such as "POST jobs"
+	asked  func(*http.Request) // is called with each request of the command
+	before map[string]func()   // called once, before the first request of the command such as "POST jobs"
 }
 
 // RoundTrip implements http.RoundTripper for the command.
 func (l *lab) RoundTrip(r *http.Request) (*http.Response, error) {
+	l.mu.Lock()
+	if l.asked != nil {
+		l.asked(r)
+	}
+	l.mu.Unlock()
 	for name := range strings.SplitSeq(r.URL.Path, "/") {
 		l.mu.Lock()
 		act := l.before[r.Method+" "+name]
