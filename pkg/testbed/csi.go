@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
+	"github.com/tisnap/tisnap/pkg/kube/kubetest"
 	"github.com/tisnap/tisnap/pkg/standin/fault"
 )
 
@@ -19,10 +20,13 @@ type csi struct {
 	faults *fault.Plan
 }
 
-// Provision makes a gp3 volume.
-func (c csi) Provision(_ context.Context, zone cluster.Zone, sizeGiB int64, _ string) (cluster.VolumeID, error) {
-	return c.ec2.CreateVolumeDirect(zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: sizeGiB}, ebs.Tags{
-		"ebs.csi.aws.com/cluster": "true",
+// Provision makes a gp3 volume, with the tags that the driver of EKS gives it.
+func (c csi) Provision(_ context.Context, v kubetest.NewVolume) (cluster.VolumeID, error) {
+	return c.ec2.CreateVolumeDirect(v.Zone, cluster.VolumeSpec{Type: "gp3", SizeGiB: v.SizeGiB}, ebs.Tags{
+		"ebs.csi.aws.com/cluster": "true", "CSIVolumeName": v.PV,
+		"kubernetes.io/created-for/pv/name":       v.PV,
+		"kubernetes.io/created-for/pvc/name":      v.Claim.Name,
+		"kubernetes.io/created-for/pvc/namespace": v.Claim.Namespace,
 	})
 }
 

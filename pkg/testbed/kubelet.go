@@ -118,7 +118,7 @@ func (k *Kubelet) StartTiKV(ctx context.Context, p kubetest.TiKVPod) error {
 	}
 	cfg.Options.Static = k.cfg.StaticRegions > 0
 	for _, v := range p.Volumes {
-		device, err := k.bed.EC2.Device(v.Volume)
+		device, err := k.bed.device(v.Driver, v.Volume)
 		if err != nil {
 			return err
 		}

@@ -82,6 +82,8 @@ type Config struct {
 	PodStart, Resync time.Duration
 	// Collect is what passes, in virtual time, until the garbage collector sees that a TidbCluster is gone.
 	Collect time.Duration
+	// OtherDisks installs another CSI driver, OtherDriver, with a StorageClass of its own: OtherClass.
+	OtherDisks bool
 	// Runtime, if not nil, may replace what starts and stops the processes of pods.
 	Runtime func(kubetest.Runtime) kubetest.Runtime
 	Logf    func(format string, args ...any)
@@ -100,6 +102,8 @@ type Testbed struct {
 	Nodes *Kubelet
 	// IgnorePolicies makes the network one that ignores network policies.
 	IgnorePolicies atomic.Bool
+	// Disks are the volumes of OtherDriver; nil without it.
+	Disks *Disks
 	// Objects are those of Kubernetes, whoever serves them.
 	Objects *kubetest.Objects
 
@@ -156,11 +160,8 @@ func (t *Testbed) startKubernetes(ctx context.Context) error {
 	if err := t.Objects.AddStorageClass("ebs-sc"); err != nil {
 		return err
 	}
-	for i := range cfg.Nodes {
-		zone := cluster.Zone(t.EC2.Region() + string("abc"[i%3]))
-		if err := t.Objects.AddNode(fmt.Sprintf("node-%d", i), t.EC2.AddInstance(zone), zone); err != nil {
-			return err
-		}
+	if err := t.addNodes(); err != nil {
+		return err
 	}
 	t.Nodes = newKubelet(t, cfg)
 	var runtime kubetest.Runtime = t.Nodes
@@ -169,11 +170,35 @@ func (t *Testbed) startKubernetes(ctx context.Context) error {
 	}
 	operator := kubetest.NewOperator(t.Objects, runtime, csi{t.EC2, cfg.Faults}, kubetest.OperatorConfig{
 		Clock: t.clock, PodStart: cfg.PodStart, Resync: cfg.Resync, Collect: cfg.Collect, Poll: 200 * time.Millisecond, Logf: cfg.Logf,
+		Drivers: t.otherDrivers(),
 	})
 	t.wg.Go(func() { operator.Run(ctx) })
 	if t.Kube != nil { // the real one has its own
 		t.wg.Go(func() { t.Objects.RunProbes(ctx, t.IgnorePolicies.Load) })
 		return t.Objects.AddAPIServer()
+	}
+	return nil
+}
+
+// addNodes adds the nodes, and what the drivers of volumes need.
+func (t *Testbed) addNodes() error {
+	var drivers []string
+	if t.cfg.OtherDisks {
+		t.Disks = newDisks()
+		drivers = append(drivers, OtherDriver)
+		if err := t.Objects.AddStorageClassOf(OtherClass, OtherDriver); err != nil {
+			return err
+		}
+	}
+	for i := range t.cfg.Nodes {
+		zone := cluster.Zone(t.EC2.Region() + string("abc"[i%3]))
+		instance := t.EC2.AddInstance(zone)
+		if err := t.Objects.AddNode(fmt.Sprintf("node-%d", i), instance, zone, drivers...); err != nil {
+			return err
+		}
+		if t.Disks != nil {
+			t.Disks.memory.AddInstance(instance, zone)
+		}
 	}
 	return nil
 }

@@ -66,9 +66,9 @@ func (c *Cluster) SplitAt(ctx context.Context, keys ...[]byte) error {
 }
 
 // DestroyCluster deletes the TidbCluster, or the Cluster of Operator 2.x, its claims and PVs, and then its volumes: what is
-// left of it are the snapshots. It returns the number of volumes deleted.
+// left of it are the snapshots. It returns the number of EBS volumes deleted.
 func (t *Testbed) DestroyCluster(ctx context.Context, name cluster.Name) (int, error) {
-	volumes, owned := t.volumesOf(name), t.claimsOf(name)
+	volumes, owned, others := t.volumesOf(name), t.claimsOf(name), t.otherVolumesOf(name)
 	for _, resource := range []string{"tidbclusters", "clusters"} {
 		if t.Objects.Get(resource, name.Namespace, name.Name) == nil {
 			continue
@@ -89,6 +89,11 @@ func (t *Testbed) DestroyCluster(ctx context.Context, name cluster.Name) (int, e
 	}
 	for _, v := range volumes {
 		if err := t.deleteVolume(ctx, v); err != nil {
+			return 0, err
+		}
+	}
+	for _, v := range others {
+		if err := t.Disks.Delete(ctx, v); err != nil {
 			return 0, err
 		}
 	}
@@ -120,21 +125,28 @@ func (t *Testbed) claimsOf(name cluster.Name) []*unstructured.Unstructured {
 
 // volumesOf lists the EBS volumes that the cluster's claims are bound to.
 func (t *Testbed) volumesOf(name cluster.Name) []cluster.VolumeID {
-	var out []cluster.VolumeID
+	return slices.DeleteFunc(t.handlesOf(name), func(v cluster.VolumeID) bool {
+		_, ok := t.EC2.Volume(v)
+		return !ok
+	})
+}
+
+// handlesOf lists the drivers' ids of the volumes that the cluster's claims are bound to.
+func (t *Testbed) handlesOf(name cluster.Name) (out []cluster.VolumeID) {
 	for _, pvc := range t.claimsOf(name) {
 		volume, _, _ := unstructured.NestedString(pvc.Object, "spec", "volumeName")
 		if pv := t.Objects.Get("persistentvolumes", "", volume); pv != nil {
 			handle, _, _ := unstructured.NestedString(pv.Object, "spec", "csi", "volumeHandle")
-			if _, ok := t.EC2.Volume(cluster.VolumeID(handle)); ok {
-				out = append(out, cluster.VolumeID(handle))
-			}
+			out = append(out, cluster.VolumeID(handle))
 		}
 	}
 	return out
 }
 
-// Volumes lists the EBS volumes of a cluster's claims.
-func (t *Testbed) Volumes(name cluster.Name) []cluster.VolumeID { return t.volumesOf(name) }
+// Volumes lists the volumes of a cluster's claims that exist.
+func (t *Testbed) Volumes(name cluster.Name) []cluster.VolumeID {
+	return append(t.volumesOf(name), t.otherVolumesOf(name)...)
+}
 
 func (t *Testbed) detached(volumes []cluster.VolumeID) bool {
 	for _, v := range volumes {

@@ -3,7 +3,6 @@ package kube_test
 import (
 	"context"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,7 +21,6 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/blockvolume"
 	"github.com/tisnap/tisnap/pkg/kube/workers"
-	"github.com/tisnap/tisnap/pkg/wait"
 )
 
 // forClaims is what docs/archive.md names for `tisnap archive restore --to-claims`.
@@ -40,6 +38,7 @@ func forClaims() []rbacv1.PolicyRule {
 func (s system) restoresToClaims(t *testing.T) *kube.Client {
 	t.Helper()
 	if s.standIn != nil {
+		s.addNode(t)
 		return s.client
 	}
 	s.enforce(t, "baseline")
@@ -82,51 +81,6 @@ func (s system) provides(ctx context.Context, claim *corev1.PersistentVolumeClai
 		return nil
 	}
 	return err
-}
-
-// drives plays the CSI driver until the test ends: it makes the volumes of claims that a pod is about to use, and deletes
-// those whose claims are gone if that is their policy.
-func (s system) drives(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	var done sync.WaitGroup
-	t.Cleanup(func() {
-		cancel()
-		done.Wait()
-	})
-	done.Go(func() {
-		_ = wait.Until(ctx, wait.Every(poll), func() (bool, error) { return false, s.drive(ctx) }) // it ends with ctx
-	})
-}
-
-func (s system) drive(ctx context.Context) error {
-	list, err := s.core.CoreV1().PersistentVolumeClaims(s.namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for i := range list.Items {
-		claim := &list.Items[i]
-		used := s.standIn != nil || claim.Annotations["volume.kubernetes.io/selected-node"] != "" // by the scheduler
-		if used && claim.Spec.VolumeName == "" && claim.DeletionTimestamp == nil {
-			if err := s.provides(ctx, claim, corev1.PersistentVolumeBlock); err != nil {
-				return err
-			}
-		}
-	}
-	api := s.core.CoreV1().PersistentVolumes()
-	volumes, err := api.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for i := range volumes.Items {
-		pv := &volumes.Items[i]
-		of, policy := pv.Spec.ClaimRef, pv.Spec.PersistentVolumeReclaimPolicy
-		if of != nil && of.Namespace == s.namespace && pv.Status.Phase == corev1.VolumeReleased &&
-			policy == corev1.PersistentVolumeReclaimDelete {
-			_ = api.Delete(ctx, pv.Name, metav1.DeleteOptions{}) // or the stand-in's driver was faster
-		}
-	}
-	return nil
 }
 
 // provided makes the volume of a claim that no pod is about to use, and returns its name.

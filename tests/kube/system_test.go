@@ -44,6 +44,7 @@ type system struct {
 	dynamic    dynamic.Interface
 	config     *rest.Config
 	standIn    *kubetest.Server // nil for the real one
+	disks      driver           // the stand-in's
 }
 
 // opened counts the systems, so that each has names of its own in a control plane that they share.
@@ -91,7 +92,8 @@ func openStandIn(t *testing.T) system {
 	s := newSystem(t, path)
 	s.standIn = server
 	require.NoError(t, server.AddStorageClass(class))
-	operator := kubetest.NewOperator(server.Objects, &kubetest.IdleRuntime{}, &kubetest.MemoryDisks{}, kubetest.OperatorConfig{})
+	s.disks = newDriver()
+	operator := kubetest.NewOperator(server.Objects, &kubetest.IdleRuntime{}, s.disks, kubetest.OperatorConfig{})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

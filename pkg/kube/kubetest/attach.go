@@ -12,9 +12,12 @@ import (
 // attachment is where a volume is attached, and for which pod.
 type attachment struct {
 	instance cluster.InstanceID
-	cluster  cluster.Name
+	cluster  cluster.Name // none for a pod of none
 	pod      string
 	node, pv string // the names of their objects
+	driver   string
+	// namespace is that of a pod of no cluster.
+	namespace string
 }
 
 // attachError is an error of the CSI driver.
@@ -26,27 +29,54 @@ func (e attachError) Unwrap() error { return e.err }
 // launch attaches the volumes and starts the process. A volume stays attached when its pod is made again on
 // the same node.
 func (o *Operator) launch(ctx context.Context, p TiKVPod, node *corev1.Node) error {
-	instance := instanceOf(node)
 	for _, v := range p.Volumes {
-		at, attached := o.attachment(v.Volume)
-		if attached && at.instance == instance {
-			continue
+		at := attachment{
+			instance: instanceOf(node), cluster: p.Cluster, pod: p.Pod, node: node.Name, pv: v.PV, driver: v.Driver,
 		}
-		if attached {
-			if err := o.disks.Detach(ctx, v.Volume); err != nil {
-				return attachError{fmt.Errorf("Multi-Attach error for volume %q: detach: %w", v.Volume, err)}
-			}
-			o.forgetAttachment(v.Volume)
+		if err := o.attach(ctx, v.Volume, at); err != nil {
+			return err
 		}
-		if err := o.disks.Attach(ctx, v.Volume, instance); err != nil {
-			return attachError{fmt.Errorf("AttachVolume.Attach failed for volume %q: %w", v.Volume, err)}
-		}
-		o.volumeMu.Lock()
-		o.attached[v.Volume] = attachment{instance, p.Cluster, p.Pod, node.Name, v.PV}
-		o.volumeMu.Unlock()
-		o.publish(v.Volume, v.PV, node.Name)
 	}
 	return o.runtime.StartTiKV(ctx, p)
+}
+
+// attach attaches a volume, unless it is. One that another store had is detached first; other pods share theirs on one node.
+func (o *Operator) attach(ctx context.Context, v cluster.VolumeID, want attachment) error {
+	at, attached := o.attachment(v)
+	none := cluster.Name{}
+	shared := at.cluster == none && want.cluster == none && at.instance == want.instance
+	other := (at.cluster == none || want.cluster == none) &&
+		(at.cluster != want.cluster || at.namespace != want.namespace || at.pod != want.pod)
+	switch {
+	case attached && shared:
+		o.note(v, want) // who had it first may have ended
+		return nil
+	case attached && other:
+		return attachError{fmt.Errorf("Multi-Attach error for volume %q: Volume is already used by pod(s) %s", v, at.pod)}
+	case attached && at.instance == want.instance:
+		return nil
+	case attached:
+		if err := o.csi.drivers[at.driver].Detach(ctx, v); err != nil {
+			return attachError{fmt.Errorf("Multi-Attach error for volume %q: detach: %w", v, err)}
+		}
+		o.forgetAttachment(v)
+	}
+	disks := o.csi.drivers[want.driver]
+	if disks == nil {
+		return attachError{fmt.Errorf("AttachVolume.Attach failed for volume %q: no driver %q is installed", v, want.driver)}
+	}
+	if err := disks.Attach(ctx, v, want.instance); err != nil {
+		return attachError{fmt.Errorf("AttachVolume.Attach failed for volume %q: %w", v, err)}
+	}
+	o.note(v, want)
+	o.publish(v, want)
+	return nil
+}
+
+func (o *Operator) note(v cluster.VolumeID, at attachment) {
+	o.volumeMu.Lock()
+	defer o.volumeMu.Unlock()
+	o.attached[v] = at
 }
 
 // detached detaches what is attached for a pod, or with pod "" for a whole cluster, whose processes have
@@ -58,11 +88,11 @@ func (o *Operator) detached(ctx context.Context, c *clusterState, name cluster.N
 	if c.detach != nil && c.detach.err != nil && o.early(c.detachAt) {
 		return false
 	}
-	var list []cluster.VolumeID
+	list := map[cluster.VolumeID]Disks{}
 	o.volumeMu.Lock()
 	for v, at := range o.attached {
 		if at.cluster == name && (pod == "" || at.pod == pod) {
-			list = append(list, v)
+			list[v] = o.csi.drivers[at.driver]
 		}
 	}
 	o.volumeMu.Unlock()
@@ -71,8 +101,8 @@ func (o *Operator) detached(ctx context.Context, c *clusterState, name cluster.N
 	}
 	c.detachAt = o.now().Add(o.cfg.Retry)
 	c.detach = o.start(ctx, func(ctx context.Context) error {
-		for _, v := range list {
-			if err := o.disks.Detach(ctx, v); err != nil {
+		for v, disks := range list {
+			if err := disks.Detach(ctx, v); err != nil {
 				return err
 			}
 			o.forgetAttachment(v)
@@ -94,5 +124,5 @@ func (o *Operator) forgetAttachment(v cluster.VolumeID) {
 	at := o.attached[v]
 	delete(o.attached, v)
 	o.volumeMu.Unlock()
-	o.unpublish(v, at.pv, at.node)
+	o.unpublish(v, at)
 }

@@ -14,12 +14,12 @@ import (
 
 const (
 	ebsDriver        = "ebs.csi.aws.com"
+	autoModeDriver   = "ebs.csi.eks.amazonaws.com" // of EKS
 	bindCompleted    = "pv.kubernetes.io/bind-completed"
 	boundByControl   = "pv.kubernetes.io/bound-by-controller"
 	provisionedBy    = "pv.kubernetes.io/provisioned-by"
 	selectedNode     = "volume.kubernetes.io/selected-node"
 	zoneLabel        = "topology.kubernetes.io/zone"
-	ebsZoneLabel     = "topology.ebs.csi.aws.com/zone"
 	storeIDLabel     = "tidb.pingcap.com/store-id"
 	clusterIDLabel   = "tidb.pingcap.com/cluster-id"
 	podNameLabel     = "tidb.pingcap.com/pod-name"
@@ -57,7 +57,7 @@ func (o *Operator) podClaims(spec clusterSpec, obj *corev1.Pod) (found boundClai
 		}
 		found.pvs = append(found.pvs, pv)
 		found.volumes = append(found.volumes, PodVolume{
-			Role: t.role, Volume: cluster.VolumeID(pv.Spec.CSI.VolumeHandle), MountPath: t.mountPath, PV: pv.Name,
+			Role: t.role, Driver: pv.Spec.CSI.Driver, Volume: cluster.VolumeID(pv.Spec.CSI.VolumeHandle), MountPath: t.mountPath, PV: pv.Name,
 		})
 	}
 	return found, missing
@@ -82,8 +82,7 @@ func (o *Operator) ensureClaims(spec clusterSpec, pod string) {
 func (t volumeTemplate) newClaim(m metav1.ObjectMeta) *corev1.PersistentVolumeClaim {
 	mode := corev1.PersistentVolumeFilesystem
 	m.Finalizers = []string{claimProtection}
-	annotate(&m, "volume.beta.kubernetes.io/storage-provisioner", ebsDriver)
-	annotate(&m, "volume.kubernetes.io/storage-provisioner", ebsDriver)
+	annotateProvisioner(&m, ebsDriver)
 	return &corev1.PersistentVolumeClaim{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
 		ObjectMeta: m,
@@ -107,19 +106,19 @@ func (o *Operator) provision(ctx context.Context, spec clusterSpec, pod string, 
 		if !exists || pvc.Spec.VolumeName != "" {
 			continue
 		}
-		pvName := "pvc-" + string(pvc.UID)
-		if _, exists := o.store.peek(volumes, "", pvName); exists {
+		if _, exists := o.store.peek(volumes, "", volumeName(&pvc)); exists {
 			continue // the binder has not come to it yet
 		}
-		zone := cluster.Zone(node.Labels[zoneLabel])
-		id, err := o.disks.Provision(ctx, zone, t.sizeGiB, t.class)
+		pv, err := o.csi.provision(ctx, &pvc, o.csi.classOf(&pvc), cluster.Zone(node.Labels[zoneLabel]))
 		if err != nil {
-			return fmt.Errorf("failed to provision volume with StorageClass %q: %w", t.class, err)
+			return err
 		}
-		pv := provisionedVolume(&pvc, pvName, id, zone, t)
-		if spec.core { // it labels pods and claims alone
-			pv.Labels = nil
-			delete(pv.Annotations, podNameLabel)
+		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		if !spec.core { // the newer Operator labels pods and claims alone
+			pv.Labels = maps.Clone(pvc.Labels)
+			delete(pv.Labels, podNameLabel)
+			pv.Labels[pvNamespaceLabel] = pvc.Namespace
+			pv.Annotations[podNameLabel] = pvc.Annotations[podNameLabel]
 		}
 		o.create(volumes, pv)
 		modify(o.store, claims, pvc.Namespace, pvc.Name, func(c *corev1.PersistentVolumeClaim) {
@@ -127,43 +126,4 @@ func (o *Operator) provision(ctx context.Context, spec clusterSpec, pod string, 
 		})
 	}
 	return nil
-}
-
-func provisionedVolume(pvc *corev1.PersistentVolumeClaim, name string, id cluster.VolumeID, zone cluster.Zone, t volumeTemplate) *corev1.PersistentVolume {
-	labels := maps.Clone(pvc.Labels)
-	delete(labels, podNameLabel)
-	labels[pvNamespaceLabel] = pvc.Namespace
-	return &corev1.PersistentVolume{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Labels: labels, Finalizers: []string{"kubernetes.io/pv-protection"},
-			Annotations: map[string]string{
-				provisionedBy: ebsDriver, podNameLabel: pvc.Annotations[podNameLabel],
-				"volume.kubernetes.io/provisioner-deletion-secret-name":      "",
-				"volume.kubernetes.io/provisioner-deletion-secret-namespace": "",
-			},
-		},
-		Spec: corev1.PersistentVolumeSpec{
-			Capacity:    storage(t.sizeGiB),
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
-				Driver: ebsDriver, VolumeHandle: string(id), FSType: "ext4",
-				VolumeAttributes: map[string]string{"storage.kubernetes.io/csiProvisionerIdentity": "testbed"},
-			}},
-			ClaimRef: &corev1.ObjectReference{
-				Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: pvc.Namespace, Name: pvc.Name,
-				UID: pvc.UID, ResourceVersion: pvc.ResourceVersion,
-			},
-			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			StorageClassName:              t.class, VolumeMode: pvc.Spec.VolumeMode,
-			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
-				NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-					MatchExpressions: []corev1.NodeSelectorRequirement{{
-						Key: ebsZoneLabel, Operator: corev1.NodeSelectorOpIn, Values: []string{string(zone)},
-					}},
-				}},
-			}},
-		},
-		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumePending},
-	}
 }

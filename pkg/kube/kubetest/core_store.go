@@ -64,7 +64,7 @@ func (o *Operator) reconcileClaim(ctx context.Context, cl coreCluster, in instan
 
 // provisioner is that of a StorageClass; one that is not there is the CSI driver's.
 func (o *Operator) provisioner(class string) string {
-	obj, exists := o.store.get("storageclasses", "", class)
+	obj, exists := o.store.get(storageClasses, "", class)
 	if !exists {
 		return ebsDriver
 	}

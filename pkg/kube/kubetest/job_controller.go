@@ -13,6 +13,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -26,7 +27,8 @@ const (
 
 // RunJobs is the controller of Jobs that are indexed or of one pod, of which suspended ones get none, and the kubelet of their pods, until ctx ends: run is
 // what a pod does and returns its exit code; its context ends when the pod is deleted. A pod that fails is made again at
-// once, not after ten seconds.
+// once, not after ten seconds. With an Operator beside, which puts pods on nodes and attaches their volumes, one that has
+// claims waits for that.
 func (s *Server) RunJobs(ctx context.Context, run func(context.Context, *corev1.Pod) int32) {
 	k := &jobKubelet{server: s, run: run, stop: map[types.UID]context.CancelFunc{}}
 	defer k.pods.Wait()
@@ -34,7 +36,7 @@ func (s *Server) RunJobs(ctx context.Context, run func(context.Context, *corev1.
 		for _, o := range s.store.peekAll(jobs, "") {
 			k.reconcile(ctx, decoded[batchv1.Job](s.store, o))
 		}
-		k.sweep()
+		k.sweep(ctx)
 		return false, nil
 	})
 }
@@ -46,13 +48,18 @@ type jobKubelet struct {
 	stop   map[types.UID]context.CancelFunc
 }
 
-// sweep ends what pods do that are deleted, or were evicted, and releases those that have ended and that no Job counts.
-func (k *jobKubelet) sweep() {
+// sweep starts pods whose volumes are attached by now, ends what pods do that are deleted, or were evicted, and releases those
+// that have ended and that no Job counts.
+func (k *jobKubelet) sweep(ctx context.Context) {
 	running := map[types.UID]bool{}
 	for _, o := range k.server.store.peekAll(pods, "") {
 		pod := inType[corev1.Pod](k.server.store, o)
 		running[pod.UID] = pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil
 		owner := metav1.GetControllerOf(pod)
+		if counted := slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer); counted && pod.Status.Phase == corev1.PodPending {
+			k.look(ctx, pod)
+			continue
+		}
 		if !uncounted(pod) || owner == nil {
 			continue
 		}
@@ -67,6 +74,39 @@ func (k *jobKubelet) sweep() {
 			delete(k.stop, uid)
 		}
 	}
+}
+
+// look starts a pod that waits for its volumes, once they are attached, or ends it if it is deleted.
+func (k *jobKubelet) look(ctx context.Context, pod *corev1.Pod) {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		modify[corev1.Pod](k.server.store, pods, pod.Namespace, pod.Name, func(p *corev1.Pod) {
+			if p.UID == pod.UID {
+				endPod(p, 137)
+			}
+		})
+	case k.attached(pod):
+		modify[corev1.Pod](k.server.store, pods, pod.Namespace, pod.Name, func(p *corev1.Pod) {
+			if p.UID == pod.UID && p.Status.Phase == corev1.PodPending && p.DeletionTimestamp == nil {
+				setRunning(p)
+			}
+		})
+		k.launch(ctx, pod.DeepCopy())
+	}
+}
+
+// attached reports whether a pod is on a node, and all its volumes are attached there.
+func (k *jobKubelet) attached(pod *corev1.Pod) bool {
+	on := map[string]bool{}
+	for _, o := range k.server.store.peekAll(volumeAttachments, "") {
+		if a := inType[storagev1.VolumeAttachment](k.server.store, o); a.Spec.NodeName == pod.Spec.NodeName && a.Status.Attached {
+			on[*a.Spec.Source.PersistentVolumeName] = true
+		}
+	}
+	return pod.Spec.NodeName != "" && !slices.ContainsFunc(claimsOf(pod), func(name string) bool {
+		pvc, _ := typed[corev1.PersistentVolumeClaim](k.server.store, claims, pod.Namespace, name)
+		return !on[pvc.Spec.VolumeName]
+	})
 }
 
 // uncounted reports whether a pod has ended and its Job has not counted it.
@@ -144,7 +184,7 @@ func (k *jobKubelet) index(ctx context.Context, r *round, i int) {
 		default:
 			runs = true
 			r.status.Active++
-			if pod.DeletionTimestamp == nil {
+			if pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning {
 				*r.status.Ready++
 			}
 		}
@@ -234,12 +274,13 @@ func (k *jobKubelet) write(r *round) {
 	})
 }
 
-// deleteRunning deletes the pods of a Job that run.
+// deleteRunning deletes the pods of a Job that have not ended.
 func (k *jobKubelet) deleteRunning(r *round) {
 	pod, _ := resourceByKind("Pod")
 	for _, own := range r.own {
 		for _, p := range own {
-			if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+			ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+			if !ended && p.DeletionTimestamp == nil {
 				_, _ = k.server.store.remove(pod, p.Namespace, p.Name, metav1.DeleteOptions{}) // or it is gone already
 			}
 		}
@@ -322,8 +363,11 @@ func verdict(job *batchv1.Job, pod *corev1.Pod) (action batchv1.PodFailurePolicy
 	return batchv1.PodFailurePolicyActionCount, 0
 }
 
-// start makes a pod, and runs it. It reports whether it could.
+// start makes a pod, and runs it, unless it has to wait for its volumes. It reports whether it could.
 func (k *jobKubelet) start(ctx context.Context, job *batchv1.Job, pod corev1.Pod) bool {
+	if pod.Status.Phase = corev1.PodPending; len(claimsOf(&pod)) == 0 || !k.server.store.operated() {
+		setRunning(&pod)
+	}
 	obj := untyped(pod)
 	obj["apiVersion"], obj["kind"] = "v1", "Pod"
 	r, _ := resourceByKind("Pod")
@@ -342,23 +386,34 @@ func (k *jobKubelet) start(ctx context.Context, job *batchv1.Job, pod corev1.Pod
 		_, _ = k.server.store.create(of, untyped(e), false)
 		return false
 	}
-	uid := meta(made).GetUID()
-	pod.Name, pod.UID = meta(made).GetName(), uid
+	pod.Name, pod.UID = meta(made).GetName(), meta(made).GetUID()
+	if pod.Status.Phase == corev1.PodRunning {
+		k.launch(ctx, &pod)
+	}
+	return true
+}
+
+// launch runs a pod.
+func (k *jobKubelet) launch(ctx context.Context, pod *corev1.Pod) {
 	ctx, stop := context.WithCancel(ctx)
-	k.stop[uid] = stop
+	k.stop[pod.UID] = stop
 	k.pods.Go(func() {
 		defer stop()
-		code := k.run(ctx, &pod)
+		code := k.run(ctx, pod)
 		modify[corev1.Pod](k.server.store, pods, pod.Namespace, pod.Name, func(p *corev1.Pod) {
-			if p.UID == uid && p.Status.Phase == corev1.PodRunning {
+			if p.UID == pod.UID && p.Status.Phase == corev1.PodRunning {
 				endPod(p, code)
 			}
 		})
 	})
-	return true
 }
 
-// podOf is the pod of an index that has failed so often. It runs.
+func setRunning(p *corev1.Pod) {
+	p.Status.Phase = corev1.PodRunning
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+}
+
+// podOf is the pod of an index that has failed so often.
 func podOf(r *round, index, failures int) corev1.Pod {
 	job, template := r.job, r.job.Spec.Template.DeepCopy()
 	pod := corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
@@ -368,8 +423,6 @@ func podOf(r *round, index, failures int) corev1.Pod {
 	label(&pod, batchv1.ControllerUidLabel, string(job.UID))
 	label(&pod, batchv1.JobNameLabel, job.Name)
 	annotate(&pod, batchv1.JobIndexFailureCountAnnotation, strconv.Itoa(failures))
-	pod.Status.Phase = corev1.PodRunning
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	if !r.indexed {
 		return pod
 	}

@@ -45,13 +45,13 @@ func (d *MemoryDisks) init() {
 }
 
 // Provision makes a volume.
-func (d *MemoryDisks) Provision(_ context.Context, zone cluster.Zone, _ int64, _ string) (cluster.VolumeID, error) {
+func (d *MemoryDisks) Provision(_ context.Context, want NewVolume) (cluster.VolumeID, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.init()
 	d.made++
 	v := cluster.VolumeID(fmt.Sprintf("vol-%017x", d.made))
-	d.zones[v] = zone
+	d.zones[v] = want.Zone
 	return v, nil
 }
 

@@ -2,8 +2,8 @@ package kubetest
 
 import "github.com/tisnap/tisnap/pkg/cluster"
 
-// AddNode adds a worker node that runs on an EC2 instance, labelled with its zone as EKS and the EBS CSI driver do.
-func (s *Objects) AddNode(name string, instance cluster.InstanceID, zone cluster.Zone) error {
+// AddNode adds a worker node that runs on an EC2 instance, labelled with its zone as EKS, the EBS CSI driver and further ones do.
+func (s *Objects) AddNode(name string, instance cluster.InstanceID, zone cluster.Zone, drivers ...string) error {
 	z := string(zone)
 	node := meta(object{
 		"apiVersion": "v1", "kind": "Node",
@@ -11,13 +11,16 @@ func (s *Objects) AddNode(name string, instance cluster.InstanceID, zone cluster
 			"kubernetes.io/hostname":        name,
 			"topology.kubernetes.io/zone":   z,
 			"topology.kubernetes.io/region": regionOf(z),
-			"topology.ebs.csi.aws.com/zone": z,
+			driverZone(ebsDriver):           z,
 		}},
 		"spec": object{"providerID": "aws:///" + z + "/" + string(instance)},
 		"status": object{"capacity": room(), "allocatable": room(), "conditions": []any{
 			object{"type": "Ready", "status": "True", "reason": "KubeletReady"},
 		}},
 	})
+	for _, driver := range drivers {
+		label(node, driverZone(driver), z)
+	}
 	if err := s.Put(node); err != nil || !s.controlled {
 		return err
 	}

@@ -2,6 +2,7 @@ package kubetest
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -29,6 +30,8 @@ type OperatorConfig struct {
 	// Poll is how often processes are polled; default 1 s, and never more often than each 20 ms of real time, or than each
 	// 200 ms where nothing changes.
 	Poll time.Duration
+	// Drivers are CSI drivers besides those of EBS, by their names.
+	Drivers map[string]Disks
 	// Logf takes what Operator 2.x writes only to its log, each line once; nil drops it.
 	Logf func(format string, args ...any)
 }
@@ -39,7 +42,8 @@ type Operator struct {
 	objects *Objects
 	store   state
 	runtime Runtime
-	disks   Disks
+	disks   Disks // of EBS
+	csi     *provisioner
 	cfg     OperatorConfig
 
 	wake chan struct{}
@@ -90,7 +94,7 @@ func NewOperator(objects *Objects, runtime Runtime, disks Disks, cfg OperatorCon
 	if s, ok := objects.state.(*store); ok {
 		s.collectLater()
 	}
-	return &Operator{
+	o := &Operator{
 		objects: objects, store: objects.state, runtime: runtime, disks: disks, cfg: cfg,
 		wake:     make(chan struct{}, 1),
 		clusters: map[cluster.Name]*clusterState{},
@@ -98,6 +102,10 @@ func NewOperator(objects *Objects, runtime Runtime, disks Disks, cfg OperatorCon
 		attached: map[cluster.VolumeID]attachment{},
 		logged:   map[string]bool{},
 	}
+	drivers := map[string]Disks{ebsDriver: disks, autoModeDriver: disks}
+	maps.Copy(drivers, cfg.Drivers)
+	o.csi = &provisioner{store: objects.state, drivers: drivers, warn: o.warn}
+	return o
 }
 
 func (o *Operator) now() time.Time { return o.cfg.Clock.Now() }
@@ -120,7 +128,8 @@ func (o *Operator) reconcile(ctx context.Context) {
 	} else {
 		o.bindClaims()
 	}
-	o.reclaimVolumes(ctx)
+	o.csi.step(ctx)
+	o.placePods(ctx)
 	list, _ := o.store.list(tidbClusters, "")
 	present := map[cluster.Name]bool{}
 	for _, tc := range list {

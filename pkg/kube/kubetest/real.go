@@ -86,7 +86,7 @@ func (r *Real) Delete(ctx context.Context, res, namespace, name string) error {
 // watched are the resources that an Operator goes by, or the kubelet below it: those of Operator 2.x only if it is installed.
 func watched(ctx context.Context, api dynamic.Interface) ([]resource, error) {
 	var all []resource
-	for _, name := range []string{nodes, volumes, pods, claims, events, services, "secrets", statefulSets, volumeAttachments, tidbClusters, namespaces, "storageclasses"} {
+	for _, name := range []string{nodes, volumes, pods, claims, events, services, "secrets", statefulSets, volumeAttachments, tidbClusters, namespaces, storageClasses} {
 		all = append(all, resourceNamed(name))
 	}
 	for _, r := range coreResources() {

@@ -44,7 +44,7 @@ func resources() []resource {
 		{version: "v1", name: "serviceaccounts", kind: "ServiceAccount", namespaced: true, short: []string{"sa"}},
 		{group: "apps", version: "v1", name: statefulSets, kind: "StatefulSet", namespaced: true, status: true, short: []string{"sts"}},
 		{group: "batch", version: "v1", name: "jobs", kind: "Job", namespaced: true, status: true},
-		{group: "storage.k8s.io", version: "v1", name: "storageclasses", kind: "StorageClass", short: []string{"sc"}},
+		{group: "storage.k8s.io", version: "v1", name: storageClasses, kind: "StorageClass", short: []string{"sc"}},
 		{group: "storage.k8s.io", version: "v1", name: volumeAttachments, kind: "VolumeAttachment", status: true},
 		{group: "networking.k8s.io", version: "v1", name: "networkpolicies", kind: "NetworkPolicy", namespaced: true, short: []string{"netpol"}},
 		{group: "discovery.k8s.io", version: "v1", name: "endpointslices", kind: "EndpointSlice", namespaced: true},

@@ -3,6 +3,8 @@ package kubetest
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/tisnap/tisnap/pkg/cluster"
 )
 
@@ -44,14 +46,24 @@ type TiKVPod struct {
 // PodVolume is an attached volume of a pod.
 type PodVolume struct {
 	Role      cluster.Role
-	Volume    cluster.VolumeID
+	Driver    string           // of CSI
+	Volume    cluster.VolumeID // the driver's id of it
 	MountPath string
 	PV        string // its name
 }
 
-// Disks makes and attaches EBS volumes, as the CSI driver does.
+// NewVolume is a volume that a CSI driver is to make: of a claim, with the name of its PV.
+type NewVolume struct {
+	PV      string
+	Claim   types.NamespacedName
+	Zone    cluster.Zone
+	SizeGiB int64
+	Class   string
+}
+
+// Disks makes and attaches volumes, as a CSI driver does.
 type Disks interface {
-	Provision(ctx context.Context, zone cluster.Zone, sizeGiB int64, class string) (cluster.VolumeID, error)
+	Provision(ctx context.Context, v NewVolume) (cluster.VolumeID, error)
 	// Attach fails, as EC2 does, if the volume is not available or not in the instance's zone.
 	Attach(ctx context.Context, v cluster.VolumeID, i cluster.InstanceID) error
 	Detach(ctx context.Context, v cluster.VolumeID) error

@@ -128,7 +128,7 @@ func (s *store) defaultClass(claim object) {
 	if _, has := spec["storageClassName"]; has {
 		return
 	}
-	for key, class := range s.objects["storageclasses"] {
+	for key, class := range s.objects[storageClasses] {
 		if meta(class).GetAnnotations()["storageclass.kubernetes.io/is-default-class"] == "true" {
 			spec["storageClassName"] = key.name
 			return
@@ -181,8 +181,9 @@ func (s *store) update(r resource, o object, how write) (object, error) {
 		n.SetGeneration(was.GetGeneration() + 1)
 	}
 	if !how.dryRun {
+		protected := r.name == volumes || r.name == claims
 		s.put(r.name, key, next, old)
-		if n.GetDeletionTimestamp() != nil && len(n.GetFinalizers()) == 0 {
+		if n.GetDeletionTimestamp() != nil && (len(n.GetFinalizers()) == 0 || protected && !s.held(r, next)) {
 			s.drop(r.name, key, false)
 		}
 	}

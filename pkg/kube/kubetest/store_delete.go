@@ -6,15 +6,16 @@ import (
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// remove deletes an object and, unless the caller orphans them, everything that it owns. Of the finalizers only the
-// attacher's holds a PV back, Operator 2.x's its own objects, all but Kubernetes' protection a claim, and that of the
-// controller of Jobs its pods, for which a Job waits if it is deleted in the foreground. Other pods go at once: the kubelet is part of the Operator stand-in, which sees
-// them vanish.
+// remove deletes an object and, unless the caller orphans them, everything that it owns. A Job that is deleted in the
+// foreground waits for its pods. Pods go at once, unless their Job counts them: the kubelet is part of the Operator stand-in,
+// which sees them vanish.
 func (s *store) remove(r resource, namespace, name string, opts metav1.DeleteOptions) (object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +39,7 @@ func (s *store) remove(r resource, namespace, name string, opts metav1.DeleteOpt
 	if len(opts.DryRun) > 0 {
 		return clone(old), nil
 	}
-	if r.held(m) {
+	if s.held(r, old) {
 		return s.markDeleted(r.name, key, old), nil
 	}
 	if p := opts.PropagationPolicy; r.name == jobs && p != nil && *p == metav1.DeletePropagationForeground {
@@ -66,17 +67,39 @@ func (s *store) removed(name string) bool {
 	return s.emptied[name] && s.objects[namespaces][objectKey{"", name}] == nil
 }
 
-// held reports whether a deleted object stays until its finalizers are gone.
-func (r resource) held(o metav1.Object) bool {
+// held reports whether a deleted object stays. Finalizers hold a PV, a claim, Operator 2.x's objects, and a pod that its Job
+// has not counted; Kubernetes' own protection holds a PV only while it is bound, and a claim while a pod on a node names it,
+// also one that has ended. The caller holds the lock.
+func (s *store) held(r resource, o object) bool {
+	finalizers := meta(o).GetFinalizers()
 	switch r.name {
 	case volumes:
-		return slices.Contains(o.GetFinalizers(), attacherFinalizer)
+		bound := nestedText(o, "status", "phase") == string(corev1.VolumeBound)
+		return slices.ContainsFunc(finalizers, func(f string) bool { return f != pvProtection || bound })
 	case claims:
-		return slices.ContainsFunc(o.GetFinalizers(), func(f string) bool { return f != claimProtection })
+		return slices.ContainsFunc(finalizers, func(f string) bool {
+			return f != claimProtection || s.claimInUse(meta(o).GetNamespace(), meta(o).GetName())
+		})
 	case pods:
-		return slices.Contains(o.GetFinalizers(), batchv1.JobTrackingFinalizer)
+		return slices.Contains(finalizers, batchv1.JobTrackingFinalizer)
 	}
-	return r.group == coreGroup && len(o.GetFinalizers()) > 0
+	return r.group == coreGroup && len(finalizers) > 0
+}
+
+// claimInUse reports whether a pod on a node names the claim.
+func (s *store) claimInUse(namespace, name string) bool {
+	for key, o := range s.objects[pods] {
+		if key.namespace != namespace || nestedText(o, "spec", "nodeName") == "" {
+			continue
+		}
+		list, _, _ := unstructured.NestedSlice(o, "spec", "volumes")
+		for _, v := range list {
+			if of, ok := v.(object); ok && nestedText(of, "persistentVolumeClaim", "claimName") == name {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // leaves reports whether what the object owns stays when it goes.
@@ -93,6 +116,13 @@ func (s *store) collectLater() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.collected = true
+}
+
+// operated reports whether an Operator is there, with the controllers below it.
+func (s *store) operated() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.collected
 }
 
 // collect drops what the object of that UID owned.
@@ -133,7 +163,7 @@ func (s *store) drop(res string, key objectKey, orphan bool) {
 	if !exists {
 		return
 	}
-	if resourceNamed(res).held(meta(old)) {
+	if s.held(resourceNamed(res), old) {
 		s.markDeleted(res, key, old)
 		return
 	}
@@ -142,6 +172,9 @@ func (s *store) drop(res string, key objectKey, orphan bool) {
 	last := clone(old)
 	meta(last).SetResourceVersion(strconv.FormatInt(s.version, 10))
 	s.notify(change{version: s.version, resource: res, action: "DELETED", object: last, old: old})
+	if res == pods {
+		s.dropUnused(key.namespace)
+	}
 	if orphan {
 		return
 	}
@@ -152,6 +185,15 @@ func (s *store) drop(res string, key objectKey, orphan bool) {
 		waits := exists && meta(job).GetUID() == ref.UID && slices.Contains(meta(job).GetFinalizers(), metav1.FinalizerDeleteDependents)
 		if waits && !s.owns(ref.UID) {
 			s.drop(jobs, owner, false)
+		}
+	}
+}
+
+// dropUnused removes the claims of a namespace that were deleted, and that no pod holds any more.
+func (s *store) dropUnused(namespace string) {
+	for key, o := range s.objects[claims] {
+		if key.namespace == namespace && meta(o).GetDeletionTimestamp() != nil && !s.held(resourceNamed(claims), o) {
+			s.drop(claims, key, false)
 		}
 	}
 }

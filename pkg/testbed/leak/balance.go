@@ -53,6 +53,12 @@ func Balance(ctx context.Context, bed *testbed.Testbed, store objstore.Store) er
 		}
 		delete(claimed, v.ID)
 	}
+	for _, id := range bed.Disks.List() {
+		if !claimed[id] {
+			wrong = append(wrong, fmt.Sprintf("volume %s is of no cluster", id))
+		}
+		delete(claimed, id)
+	}
 	for id := range claimed {
 		wrong = append(wrong, fmt.Sprintf("volume %s is claimed and gone", id))
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Everything is what there is: the objects of Kubernetes in all namespaces and outside of them, except for events, and the
-// volumes and snapshots of EC2 with their tags.
+// volumes and snapshots of EC2 with their tags, and the volumes of the other driver.
 func Everything(bed *testbed.Testbed) map[string]bool {
 	all := map[string]bool{}
 	for _, o := range bed.Objects.Everything() {
@@ -23,6 +23,9 @@ func Everything(bed *testbed.Testbed) map[string]bool {
 		if v.State != ebs.VolumeDeleting {
 			all[fmt.Sprint("volume ", v.ID, " ", v.Tags)] = true
 		}
+	}
+	for _, v := range bed.Disks.List() {
+		all[fmt.Sprint("volume ", v)] = true
 	}
 	for _, s := range bed.EC2.Snapshots() {
 		all[fmt.Sprint("snapshot ", s.ID, " ", s.Tags)] = true
