@@ -1,8 +1,10 @@
 package tikvtest_test
 
 import (
+	"context"
 	"errors"
 	"io"
+	"sync"
 	"testing"
 	"time"
 
@@ -185,6 +187,22 @@ func TestWaitApply_RegionMergedMeanwhile_IsAnswered(t *testing.T) {
 	require.NoError(t, m.leader.Merge(t.Context(), m.source, m.target))
 	e := l.waitApply(region).Error
 	require.True(t, e == nil || e.EpochNotMatch != nil || e.RegionNotFound != nil, "%v", e)
+}
+
+// What was proposed just before the lease is waited for, although the store has written nothing of it yet.
+func TestWaitApply_MergeIsProposedAndNotYetWritten_IsAwaited(t *testing.T) {
+	t.Parallel()
+	m := newMerging(t, never)
+	region := &metapb.Region{Id: m.source, RegionEpoch: m.contextOf(m.source).RegionEpoch}
+	resume := sync.OnceFunc(m.leader.ProposeMergeAndStop(m.source, m.target))
+	defer resume()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.Nil(t, m.leader.WaitRegionApplied(ctx, region))
+	require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded, "it was answered before the store had seen the proposal")
+	resume()
+	m.leader.WaitRegionApplied(m.ctx(30*time.Second), region)
+	require.Len(t, m.pending(), 1)
 }
 
 // What a cut in the middle of a merge costs: the source refuses to be prepared, and the prepared target refuses to

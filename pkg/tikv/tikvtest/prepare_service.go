@@ -176,13 +176,14 @@ func (s *Store) waitRegionApplied(ctx context.Context, asked *metapb.Region) *er
 		return &errorpb.Error{Message: fmt.Sprintf("another wait apply is running for region %d", asked.GetId())}
 	}
 	peer.waitsApply = true
-	v := peer.view
 	peer.mu.Unlock()
 	defer func() {
 		peer.mu.Lock()
 		defer peer.mu.Unlock()
 		peer.waitsApply = false
 	}()
+	s.awaitProposed(ctx)
+	v := peer.look()
 	epoch := asked.GetRegionEpoch()
 	if epoch.GetVersion() != v.region.RegionEpoch.Version || epoch.GetConfVer() != v.region.RegionEpoch.ConfVer {
 		cause := s.epochNotMatch(v.region, epoch)
@@ -197,6 +198,21 @@ func (s *Store) waitRegionApplied(ctx context.Context, asked *metapb.Region) *er
 		return aborted(staleCommand(), fmt.Sprintf("StaleCommand { expected_term: %d, current_term: %d, region_id: %d }", v.term, now.term, asked.GetId()))
 	}
 	return nil
+}
+
+// awaitProposed waits until the views have what was proposed before. As in TiKV, who asks about a log gets it from who
+// appends to it, and not from a copy that may be older: a command that was proposed just before a lease is in it.
+func (s *Store) awaitProposed(ctx context.Context) {
+	done := make(chan struct{})
+	// The first may be handled together with a proposal, the second only once that is published.
+	s.raft.post(raftTask{fn: func(*peer) {
+		s.raft.post(raftTask{fn: func(*peer) { close(done) }})
+	}})
+	select {
+	case <-done:
+	case <-s.done:
+	case <-ctx.Done():
+	}
 }
 
 // aborted puts TiKV's words around why a wait ended: it prints its reason as Rust's Debug does, and of an epoch that is

@@ -156,6 +156,7 @@ func (s *Store) leads(region uint64) bool {
 
 // awaitApplied waits until the peers of these regions have applied what their logs hold now.
 func (s *Store) awaitApplied(ctx context.Context, regions []uint64) error {
+	s.awaitProposed(ctx)
 	for _, id := range regions {
 		p := s.peer(id)
 		if p == nil {
