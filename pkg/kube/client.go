@@ -7,14 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/dynamic"
 
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
 
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/kube/typed"
@@ -80,14 +78,10 @@ var (
 	_ Handles  = (*Client)(nil)
 )
 
-// quietOnce guards klog's global logger, which may be set only once in a process.
-var quietOnce sync.Once
-
 // Open reads the kubeconfig and returns a client, without contacting the server. A missing or invalid kubeconfig, or an
-// unknown context, is a Usage error. It silences klog for the whole process, because client-go would print to the
-// terminal.
+// unknown context, is a Usage error. It silences klog.
 func Open(cfg Config) (*Client, error) {
-	quietOnce.Do(func() { klog.SetLogger(logr.Discard()) })
+	typed.Quiet()
 	loader := loaderOf(cfg)
 	config, err := loader.ClientConfig()
 	if err != nil {

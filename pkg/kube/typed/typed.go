@@ -5,7 +5,9 @@ package typed
 import (
 	"context"
 	"net/http"
+	"sync"
 
+	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -20,6 +22,7 @@ import (
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
 )
 
 // Client is a client of the API server.
@@ -29,8 +32,16 @@ type Client struct {
 	parameters runtime.ParameterCodec
 }
 
-// New makes a client without contacting the server. All of its requests share one limit, that of the configuration.
+var quiet sync.Once
+
+// Quiet silences klog for the whole process, because client-go would print to the terminal. klog's logger must not be
+// set while another goroutine uses a client, so the first client has it done, and whoever reads a kubeconfig before.
+func Quiet() { quiet.Do(func() { klog.SetLogger(logr.Discard()) }) }
+
+// New makes a client without contacting the server. All of its requests share one limit, that of the configuration. It
+// silences klog.
 func New(config *rest.Config, http *http.Client) (*Client, error) {
+	Quiet()
 	scheme := runtime.NewScheme()
 	groups := runtime.NewSchemeBuilder(corev1.AddToScheme, appsv1.AddToScheme, authorizationv1.AddToScheme,
 		storagev1.AddToScheme, networkingv1.AddToScheme, discoveryv1.AddToScheme, batchv1.AddToScheme)
