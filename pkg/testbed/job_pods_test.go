@@ -88,6 +88,11 @@ func TestRunJobs_PodsHaveDevicesAndSecrets(t *testing.T) {
 				assert.Equal(t, "first", string(b))
 				_, err = file.WriteAt([]byte("second"), 0)
 				assert.NoError(t, err)
+				select {
+				case <-ctx.Done():
+					assert.Fail(t, "it is ended although nothing ends it")
+				case <-time.After(50 * time.Millisecond):
+				}
 				return 0
 			}
 			_, err = file.WriteAt([]byte("first"), 9<<30)

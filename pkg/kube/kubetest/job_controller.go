@@ -30,9 +30,7 @@ const (
 // once, not after ten seconds. With an Operator beside, which puts pods on nodes and attaches their volumes, one that has
 // claims waits for that.
 func (s *Server) RunJobs(ctx context.Context, run func(context.Context, *corev1.Pod) int32) {
-	k := &jobKubelet{
-		server: s, run: run, stop: map[types.UID]context.CancelFunc{}, refusals: map[types.UID]refusals{},
-	}
+	k := &jobKubelet{server: s, run: run, stop: map[types.UID]context.CancelFunc{}}
 	defer k.pods.Wait()
 	_ = wait.Until(ctx, wait.Every(jobPoll), func() (bool, error) { // it ends with ctx
 		for _, o := range s.store.peekAll(jobs, "") {
@@ -48,8 +46,6 @@ type jobKubelet struct {
 	run    func(context.Context, *corev1.Pod) int32
 	pods   sync.WaitGroup
 	stop   map[types.UID]context.CancelFunc
-
-	refusals map[types.UID]refusals // by Job
 }
 
 // sweep starts pods whose volumes are attached by now, ends what pods do that are deleted, or were evicted, and releases those
@@ -61,7 +57,7 @@ func (k *jobKubelet) sweep(ctx context.Context) {
 		running[pod.UID] = pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil
 		owner := metav1.GetControllerOf(pod)
 		if counted := slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer); counted && pod.Status.Phase == corev1.PodPending {
-			k.look(ctx, pod)
+			running[pod.UID] = k.look(ctx, pod)
 			continue
 		}
 		if !uncounted(pod) || owner == nil {
@@ -80,13 +76,13 @@ func (k *jobKubelet) sweep(ctx context.Context) {
 	}
 }
 
-// look starts a pod that waits for its volumes, once they are attached, or ends it if it is deleted.
-func (k *jobKubelet) look(ctx context.Context, pod *corev1.Pod) {
+// look starts a pod that waits for its volumes, once they are attached, or ends it if it is deleted. It reports whether it runs.
+func (k *jobKubelet) look(ctx context.Context, pod *corev1.Pod) bool {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		modify[corev1.Pod](k.server.store, pods, pod.Namespace, pod.Name, func(p *corev1.Pod) {
 			if p.UID == pod.UID {
-				endPod(p, 137)
+				endPod(p, killed)
 			}
 		})
 	case k.attached(pod):
@@ -96,7 +92,9 @@ func (k *jobKubelet) look(ctx context.Context, pod *corev1.Pod) {
 			}
 		})
 		k.launch(ctx, pod.DeepCopy())
+		return true
 	}
+	return false
 }
 
 // attached reports whether a pod is on a node, and all its volumes are attached there.
@@ -144,9 +142,6 @@ type round struct {
 // the real one, a pod counts as failed when it has ended, whoever deleted it, and its index is made again only then.
 func (k *jobKubelet) reconcile(ctx context.Context, job batchv1.Job) {
 	r := &round{job: &job, own: k.of(&job), status: *job.Status.DeepCopy(), done: indexes(job.Status.CompletedIndexes)}
-	if jobEnded(&job) {
-		k.expire(&job)
-	}
 	switch limit := cmp.Or(job.Spec.BackoffLimitPerIndex, job.Spec.BackoffLimit); {
 	case limit == nil, job.DeletionTimestamp != nil, jobEnded(&job), job.Spec.Suspend != nil && *job.Spec.Suspend:
 		return
@@ -264,7 +259,6 @@ func (k *jobKubelet) write(r *round) {
 		if jobCondition(r.job, batchv1.JobFailureTarget) != nil && r.status.Active == 0 {
 			next.Type = batchv1.JobFailed
 		}
-		next.LastTransitionTime = metav1.NewTime(k.server.cfg.Clock.Now())
 		if jobCondition(r.job, next.Type) == nil {
 			r.status.Conditions = append(r.status.Conditions, next)
 		}
@@ -272,7 +266,6 @@ func (k *jobKubelet) write(r *round) {
 		for _, c := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete} {
 			r.status.Conditions = append(r.status.Conditions, batchv1.JobCondition{
 				Type: c, Status: corev1.ConditionTrue, Reason: "CompletionsReached",
-				LastTransitionTime: metav1.NewTime(k.server.cfg.Clock.Now()),
 			})
 		}
 	}
@@ -374,9 +367,6 @@ func verdict(job *batchv1.Job, pod *corev1.Pod) (action batchv1.PodFailurePolicy
 
 // start makes a pod, and runs it, unless it has to wait for its volumes. It reports whether it could.
 func (k *jobKubelet) start(ctx context.Context, job *batchv1.Job, pod corev1.Pod) bool {
-	if k.refusedNow(job) {
-		return false
-	}
 	if pod.Status.Phase = corev1.PodPending; len(claimsOf(&pod)) == 0 || !k.server.store.operated() {
 		setRunning(&pod)
 	}
@@ -389,10 +379,15 @@ func (k *jobKubelet) start(ctx context.Context, job *batchv1.Job, pod corev1.Pod
 		made, err = k.server.store.create(r, obj, false)
 	}
 	if err != nil {
-		k.refuse(job, err)
+		about := object{"apiVersion": "batch/v1", "kind": "Job", "metadata": object{
+			"namespace": job.Namespace, "name": job.Name, "uid": string(job.UID),
+		}}
+		e := warning(about, "FailedCreate", "Error creating: "+err.Error(), k.server.cfg.Clock.Now())
+		e.Name = job.Name + ".failed-create" // once
+		of, _ := resourceByKind("Event")
+		_, _ = k.server.store.create(of, untyped(e), false)
 		return false
 	}
-	delete(k.refusals, job.UID)
 	pod.Name, pod.UID = meta(made).GetName(), meta(made).GetUID()
 	if pod.Status.Phase == corev1.PodRunning {
 		k.launch(ctx, &pod)
@@ -409,6 +404,9 @@ func (k *jobKubelet) launch(ctx context.Context, pod *corev1.Pod) {
 		code := k.run(ctx, pod)
 		modify[corev1.Pod](k.server.store, pods, pod.Namespace, pod.Name, func(p *corev1.Pod) {
 			if p.UID == pod.UID && p.Status.Phase == corev1.PodRunning {
+				if code == 0 && isEvicted(p) {
+					code = killed // whatever it returned meanwhile
+				}
 				endPod(p, code)
 			}
 		})
@@ -456,12 +454,22 @@ func endPod(p *corev1.Pod, code int32) {
 	}}
 }
 
-// Evict ends and deletes a pod as the drain of its node does, by the name.
+// Evict deletes a pod as the drain of its node does, by the name. It has ended once what it does returns.
 func (s *Server) Evict(namespace, name string) {
 	modify[corev1.Pod](s.store, pods, namespace, name, func(p *corev1.Pod) {
-		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue})
-		endPod(p, 137)
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+		})
 	})
 	r, _ := resourceByKind("Pod")
 	_, _ = s.store.remove(r, namespace, name, metav1.DeleteOptions{}) // or it is gone already
+}
+
+// killed is the exit code of a process after SIGKILL.
+const killed = 137
+
+func isEvicted(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue
+	})
 }
