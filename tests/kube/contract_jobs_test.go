@@ -13,8 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -32,6 +34,9 @@ func jobsContract() map[string]func(*testing.T, system) {
 		"a Job is its run's, and goes with its pods":           jobIsItsRuns,
 		"a Job that is not allowed yet has no pod":             jobWaitsToBeAllowed,
 		"why no pod is made is reported":                       refusedPodsAreReported,
+		"pods of an unknown service account end the wait":      unknownAccountEndsTheWait,
+		"pods beyond a quota end the wait":                     quotaEndsTheWait,
+		"a Job that ended is kept for as long as it asks":      endedJobIsKept,
 		"a block volume is its run's, and goes with its claim": blockVolumeIsItsRuns,
 		"the volumes of an archive are filled":                 volumesAreFilled,
 		"a file system is not bound as a block volume":         fileSystemIsNotBound,
@@ -262,20 +267,87 @@ func refusedPodsAreReported(t *testing.T, s system) {
 			Verb: "create", Resource: "pods", Status: http.StatusForbidden, Message: `violates PodSecurity "restricted:latest"`,
 		})
 	}
-	s.runJobs(t, func(context.Context, *corev1.Pod, int, int) int32 { return 0 })
 	spec := s.archives()
 	spec.Root = true
+	s.endsTheWait(t, jobs, spec, `violates PodSecurity "restricted:latest"`, "enforce=baseline")
+}
+
+// endsTheWait waits for a Job whose pods are refused.
+func (s system) endsTheWait(t *testing.T, jobs *workers.Jobs, spec workers.Spec, why, hint string) {
+	t.Helper()
+	s.runJobs(t, func(context.Context, *corev1.Pod, int, int) int32 { return 0 })
 	made, err := jobs.Make(within(t), spec)
 	require.NoError(t, err)
-	var state workers.State
-	eventually(t, "a reason is there", func() bool {
-		state, err = jobs.State(within(t), made)
-		require.NoError(t, err)
-		return len(state.Waiting) > 0
-	})
+	jobs.RefusedWithin = 2 * time.Second
+	err = jobs.Wait(within(t), made, nil)
+	require.Equal(t, failure.Unready, failure.KindOf(err), "%v", err)
+	require.ErrorContains(t, err, "no pod of it can be made: FailedCreate: Error creating: ")
+	require.ErrorContains(t, err, why)
+	require.Contains(t, failure.HintOf(err), hint)
+	state, err := jobs.State(within(t), made)
+	require.NoError(t, err)
 	require.Len(t, state.Waiting, 1)
 	require.Contains(t, state.Waiting[0], "no pod has been made: FailedCreate: Error creating: ")
-	require.Contains(t, state.Waiting[0], `violates PodSecurity "restricted:latest"`)
+}
+
+func unknownAccountEndsTheWait(t *testing.T, s system) {
+	jobs := s.makesJobs(t)
+	if s.standIn != nil {
+		s.standIn.Refuse(kubetest.Refusal{
+			Verb: "create", Resource: "pods", Status: http.StatusForbidden,
+			Message: `error looking up service account tidb/stranger: serviceaccount "stranger" not found`,
+		})
+	}
+	spec := s.archives()
+	spec.ServiceAccount = "stranger"
+	s.endsTheWait(t, jobs, spec, "error looking up service account ", "--worker-service-account")
+}
+
+func quotaEndsTheWait(t *testing.T, s system) {
+	jobs := s.makesJobs(t)
+	hard := corev1.ResourceList{"count/pods": resource.MustParse("0")}
+	quota := &corev1.ResourceQuota{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuota"},
+		ObjectMeta: metav1.ObjectMeta{Name: "none", Namespace: s.namespace}, Spec: corev1.ResourceQuotaSpec{Hard: hard},
+	}
+	if s.standIn != nil {
+		quota.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: hard}
+		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(quota)
+		require.NoError(t, err)
+		require.NoError(t, s.standIn.Put(&unstructured.Unstructured{Object: object}))
+	} else {
+		api := s.core.CoreV1().ResourceQuotas(s.namespace)
+		_, err := api.Create(t.Context(), quota, metav1.CreateOptions{})
+		require.NoError(t, err)
+		eventually(t, "the quota is in force", func() bool {
+			made, err := api.Get(t.Context(), quota.Name, metav1.GetOptions{})
+			require.NoError(t, err)
+			return len(made.Status.Hard) > 0
+		})
+	}
+	s.endsTheWait(t, jobs, s.archives(), "exceeded quota: none", "describe resourcequota")
+}
+
+func endedJobIsKept(t *testing.T, s system) {
+	jobs := s.makesJobs(t)
+	s.runJobs(t, func(context.Context, *corev1.Pod, int, int) int32 { return 0 })
+	long, short := s.archives(), s.archives()
+	short.Name, short.Keep = short.Name+"-2", 2*time.Second
+	kept, err := jobs.Make(within(t), long)
+	require.NoError(t, err)
+	require.NoError(t, jobs.Wait(within(t), kept, nil))
+	made, err := jobs.Make(within(t), short)
+	require.NoError(t, err)
+	require.NoError(t, jobs.Wait(within(t), made, nil))
+	eventually(t, "it is deleted with its pods", func() bool {
+		found, err := jobs.Find(within(t), s.run, s.namespace, made.Name)
+		require.NoError(t, err)
+		return found == nil && len(s.pods(t, batchv1.ControllerUidLabel+"="+made.UID)) == 0
+	})
+	state, err := jobs.State(within(t), kept)
+	require.NoError(t, err)
+	require.True(t, state.Done)
+	require.Len(t, s.pods(t, batchv1.ControllerUidLabel+"="+kept.UID), long.Pods)
 }
 
 // The pods of an archive are taken at the level restricted. Those that fill devices run as root, which baseline takes: of

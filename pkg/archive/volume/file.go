@@ -43,7 +43,7 @@ func WriteFile(
 	if err := file.Truncate(v.Size); err != nil {
 		return failure.Wrap(err, failure.Unknown, op, path)
 	}
-	if err := Restore(ctx, r, v, counted{&Image{To: file}, wrote}, reads); err != nil {
+	if err := Restore(ctx, r, v, counted{&Image{To: file, OneByOne: true}, wrote}, reads); err != nil {
 		return err
 	}
 	if err := file.Sync(); err != nil {

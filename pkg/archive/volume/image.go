@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"io"
 	"iter"
+	"sync"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -17,6 +18,10 @@ type Image struct {
 	To    io.WriterAt
 	// Dirty means that To may have content: then all blocks are written, also those that are zeros.
 	Dirty bool
+	// OneByOne is for a To that is a file: its system writes one block at a time, and what waits for that there spins.
+	OneByOne bool
+
+	mu sync.Mutex
 }
 
 // Size implements Source.
@@ -35,6 +40,10 @@ func (m *Image) Blocks(_ context.Context, from, to int64) iter.Seq2[Block, error
 
 // Write implements Target.
 func (m *Image) Write(_ context.Context, index int64, block []byte, _ format.Digest) error {
+	if m.OneByOne {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+	}
 	_, err := m.To.WriteAt(block, index*BlockSize)
 	return failure.Wrap(err, failure.Unknown, "write block", "")
 }

@@ -33,11 +33,14 @@ func (s *store) overQuota(r resource, key objectKey, o object) error {
 	return nil
 }
 
-// countedAs are the names under which a quota counts an object: count/tikvs.core.pingcap.com, and those of services that
-// are reached from outside. Of the core group nothing else is counted here.
+// countedAs are the names under which a quota counts an object: count/tikvs.core.pingcap.com, count/pods, and those of
+// services that are reached from outside. Of the core group nothing else is counted here.
 func countedAs(r resource, o object) []string {
 	if r.group != "" {
 		return []string{"count/" + r.name + "." + r.group}
+	}
+	if r.name == pods {
+		return []string{"count/pods"}
 	}
 	if r.name != services {
 		return nil

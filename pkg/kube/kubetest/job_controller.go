@@ -30,7 +30,9 @@ const (
 // once, not after ten seconds. With an Operator beside, which puts pods on nodes and attaches their volumes, one that has
 // claims waits for that.
 func (s *Server) RunJobs(ctx context.Context, run func(context.Context, *corev1.Pod) int32) {
-	k := &jobKubelet{server: s, run: run, stop: map[types.UID]context.CancelFunc{}}
+	k := &jobKubelet{
+		server: s, run: run, stop: map[types.UID]context.CancelFunc{}, refusals: map[types.UID]refusals{},
+	}
 	defer k.pods.Wait()
 	_ = wait.Until(ctx, wait.Every(jobPoll), func() (bool, error) { // it ends with ctx
 		for _, o := range s.store.peekAll(jobs, "") {
@@ -46,6 +48,8 @@ type jobKubelet struct {
 	run    func(context.Context, *corev1.Pod) int32
 	pods   sync.WaitGroup
 	stop   map[types.UID]context.CancelFunc
+
+	refusals map[types.UID]refusals // by Job
 }
 
 // sweep starts pods whose volumes are attached by now, ends what pods do that are deleted, or were evicted, and releases those
@@ -142,6 +146,9 @@ type round struct {
 // the real one, a pod counts as failed when it has ended, whoever deleted it, and its index is made again only then.
 func (k *jobKubelet) reconcile(ctx context.Context, job batchv1.Job) {
 	r := &round{job: &job, own: k.of(&job), status: *job.Status.DeepCopy(), done: indexes(job.Status.CompletedIndexes)}
+	if jobEnded(&job) {
+		k.expire(&job)
+	}
 	switch limit := cmp.Or(job.Spec.BackoffLimitPerIndex, job.Spec.BackoffLimit); {
 	case limit == nil, job.DeletionTimestamp != nil, jobEnded(&job), job.Spec.Suspend != nil && *job.Spec.Suspend:
 		return
@@ -259,6 +266,7 @@ func (k *jobKubelet) write(r *round) {
 		if jobCondition(r.job, batchv1.JobFailureTarget) != nil && r.status.Active == 0 {
 			next.Type = batchv1.JobFailed
 		}
+		next.LastTransitionTime = metav1.NewTime(k.server.cfg.Clock.Now())
 		if jobCondition(r.job, next.Type) == nil {
 			r.status.Conditions = append(r.status.Conditions, next)
 		}
@@ -266,6 +274,7 @@ func (k *jobKubelet) write(r *round) {
 		for _, c := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete} {
 			r.status.Conditions = append(r.status.Conditions, batchv1.JobCondition{
 				Type: c, Status: corev1.ConditionTrue, Reason: "CompletionsReached",
+				LastTransitionTime: metav1.NewTime(k.server.cfg.Clock.Now()),
 			})
 		}
 	}
@@ -367,6 +376,9 @@ func verdict(job *batchv1.Job, pod *corev1.Pod) (action batchv1.PodFailurePolicy
 
 // start makes a pod, and runs it, unless it has to wait for its volumes. It reports whether it could.
 func (k *jobKubelet) start(ctx context.Context, job *batchv1.Job, pod corev1.Pod) bool {
+	if k.refusedNow(job) {
+		return false
+	}
 	if pod.Status.Phase = corev1.PodPending; len(claimsOf(&pod)) == 0 || !k.server.store.operated() {
 		setRunning(&pod)
 	}
@@ -379,15 +391,10 @@ func (k *jobKubelet) start(ctx context.Context, job *batchv1.Job, pod corev1.Pod
 		made, err = k.server.store.create(r, obj, false)
 	}
 	if err != nil {
-		about := object{"apiVersion": "batch/v1", "kind": "Job", "metadata": object{
-			"namespace": job.Namespace, "name": job.Name, "uid": string(job.UID),
-		}}
-		e := warning(about, "FailedCreate", "Error creating: "+err.Error(), k.server.cfg.Clock.Now())
-		e.Name = job.Name + ".failed-create" // once
-		of, _ := resourceByKind("Event")
-		_, _ = k.server.store.create(of, untyped(e), false)
+		k.refuse(job, err)
 		return false
 	}
+	delete(k.refusals, job.UID)
 	pod.Name, pod.UID = meta(made).GetName(), meta(made).GetUID()
 	if pod.Status.Phase == corev1.PodRunning {
 		k.launch(ctx, &pod)

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/typed"
@@ -122,20 +123,12 @@ type Warnings map[string]string
 // Warned reads them. It ignores errors: warnings are only explanations.
 func Warned(ctx context.Context, core *typed.Client, namespace string) Warnings {
 	found, newest := Warnings{}, map[string]metav1.Time{}
-	list, err := core.Events(namespace).
-		List(typed.Optional(ctx), metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
-	if err != nil {
-		return found
-	}
-	for _, e := range list.Items {
+	for _, e := range warnings(ctx, core, namespace) {
 		of := string(e.InvolvedObject.UID)
 		if e.InvolvedObject.Kind != "Pod" {
 			of = e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name
 		}
-		at := e.LastTimestamp
-		if at.IsZero() {
-			at = metav1.NewTime(e.EventTime.Time)
-		}
+		at := lastOf(&e)
 		if was, seen := newest[of]; seen && at.Before(&was) {
 			continue
 		}
@@ -143,4 +136,37 @@ func Warned(ctx context.Context, core *typed.Client, namespace string) Warnings 
 		found[of] = e.Reason + ": " + e.Message
 	}
 	return found
+}
+
+// Refusal is a warning that a pod could not be made. Version is another one for each attempt; "" is of none.
+type Refusal struct{ Text, Version string }
+
+// Refused is the newest refusal of a pod of the object with this UID.
+func Refused(ctx context.Context, core *typed.Client, namespace string, uid types.UID) (r Refusal) {
+	var newest metav1.Time
+	for _, e := range warnings(ctx, core, namespace) {
+		at := lastOf(&e)
+		if e.InvolvedObject.UID != uid || e.Reason != "FailedCreate" || at.Before(&newest) {
+			continue
+		}
+		newest, r = at, Refusal{failure.Line(e.Reason + ": " + e.Message), string(e.UID) + "." + e.ResourceVersion}
+	}
+	return r
+}
+
+func warnings(ctx context.Context, core *typed.Client, namespace string) []corev1.Event {
+	list, err := core.Events(namespace).
+		List(typed.Optional(ctx), metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
+	if err != nil {
+		return nil
+	}
+	return list.Items
+}
+
+// lastOf is when an event happened last.
+func lastOf(e *corev1.Event) metav1.Time {
+	if e.LastTimestamp.IsZero() {
+		return metav1.NewTime(e.EventTime.Time)
+	}
+	return e.LastTimestamp
 }

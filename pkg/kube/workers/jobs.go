@@ -42,6 +42,8 @@ type State struct {
 	Done, Broken bool
 	// Why it is broken: Kubernetes' reason, and what the pods' last words are.
 	Why string
+
+	refused podreason.Refusal // why there is no pod
 }
 
 // Jobs are those of a Kubernetes cluster.
@@ -51,6 +53,8 @@ type Jobs struct {
 	Interval time.Duration
 	// StartWithin is how long Wait bears that no pod runs; 0 is until its context ends.
 	StartWithin time.Duration
+	// RefusedWithin is how long Wait bears that the API server takes no pod; 0 is 30 s.
+	RefusedWithin time.Duration
 	// Waits is called, unless it is nil, with why Make or Remove has to wait, before each pause.
 	Waits func(why error)
 }
@@ -266,8 +270,10 @@ func (j *Jobs) explain(ctx context.Context, o *batchv1.Job, s *State) error {
 		}
 	}
 	s.Waiting = podreason.All(running, warned)
-	if why := warned["Job/"+o.Name]; len(list.Items) == 0 && why != "" {
-		s.Waiting = []string{"no pod has been made: " + failure.Line(why)}
+	if len(list.Items) == 0 {
+		if s.refused = podreason.Refused(ctx, j.core, o.Namespace, o.UID); s.refused.Text != "" {
+			s.Waiting = []string{"no pod has been made: " + s.refused.Text}
+		}
 	}
 	for _, c := range o.Status.Conditions {
 		failed := c.Type == batchv1.JobFailed || c.Type == batchv1.JobFailureTarget
@@ -282,11 +288,12 @@ func (j *Jobs) explain(ctx context.Context, o *batchv1.Job, s *State) error {
 }
 
 // Wait waits until all of the Job is done, and calls progress, unless it is nil, with each state. A Job that failed, or
-// of which no pod runs for StartWithin, is Unready, and stays as it is; one that someone deleted is NotFound. It waits
-// until ctx ends: give it a deadline.
+// of which no pod runs for StartWithin, or none can be made for RefusedWithin, is Unready, and stays as it is; one that
+// someone deleted is NotFound. It waits until ctx ends: give it a deadline.
 func (j *Jobs) Wait(ctx context.Context, job Job, progress func(State)) error {
 	const op = "wait for job"
 	ran := time.Now()
+	var refusals refusals
 	err := wait.Until(ctx, j.pace(), func() (bool, error) {
 		s, err := j.State(ctx, job)
 		if err != nil {
@@ -300,6 +307,9 @@ func (j *Jobs) Wait(ctx context.Context, job Job, progress func(State)) error {
 		}
 		if s.Broken {
 			return true, broken(s, op, job)
+		}
+		if refusals.last(s.refused, cmp.Or(j.RefusedWithin, refusedWithin)) {
+			return true, refused(s.refused.Text, op, job)
 		}
 		why := waiting(s, op, job)
 		if j.StartWithin > 0 && !wait.Younger(ran, j.StartWithin, time.Now()) && !s.Done {

@@ -52,7 +52,7 @@ type Spec struct {
 	// to the pod's user. The pods have no capability either way; the namespace must not enforce the restricted level.
 	Root bool
 	// Grace is how long a pod may take to end once it is asked to; Within how long all may take, 0 is without a limit;
-	// Keep how long what has ended stays.
+	// Keep how long what has ended stays, 0 is until it is removed.
 	Grace, Within, Keep time.Duration
 }
 
@@ -105,10 +105,9 @@ func Object(s Spec) (*batchv1.Job, error) {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: appLabels()},
 		Spec: batchv1.JobSpec{
-			TTLSecondsAfterFinished: new(saturate.To[int32](int64(s.Keep.Seconds()))),
-			PodFailurePolicy:        s.onFailure(),
-			PodReplacementPolicy:    new(batchv1.Failed), // never two pods of one index, or on one device
-			Template:                s.template(),
+			PodFailurePolicy:     s.onFailure(),
+			PodReplacementPolicy: new(batchv1.Failed), // never two pods of one index, or on one device
+			Template:             s.template(),
 		},
 	}
 	pods, retries := saturate.To[int32](s.Pods), saturate.To[int32](s.Retries)
@@ -118,6 +117,9 @@ func Object(s Spec) (*batchv1.Job, error) {
 		job.Spec.BackoffLimitPerIndex = &retries
 	} else {
 		job.Spec.BackoffLimit = &retries
+	}
+	if s.Keep > 0 {
+		job.Spec.TTLSecondsAfterFinished = new(saturate.To[int32](int64(s.Keep.Seconds())))
 	}
 	if s.Within > 0 {
 		job.Spec.ActiveDeadlineSeconds = new(int64(s.Within.Seconds()))

@@ -27,6 +27,7 @@ type Data struct {
 
 // The names that have more figures than the others.
 const (
+	dataTiKV   = "tikv"
 	dataRandom = "random"
 	dataFiles  = "files"
 	dataFile   = "one file"
@@ -40,7 +41,7 @@ func AllData(bytes int64, files int) []Data {
 		}
 	}
 	return []Data{
-		{"tikv", written(writeTiKV)},
+		{dataTiKV, written(writeTiKV)},
 		{"duplicates", written(writeDuplicates)},
 		{"fio", func(ctx context.Context, image string) error { return writeFio(ctx, image, bytes) }},
 		{dataRandom, written(func(w io.Writer, n int64) error { return copyRandom(w, newRandom(3), n) })},
@@ -138,24 +139,26 @@ func writeDuplicates(w io.Writer, bytes int64) error {
 	return nil
 }
 
-// Increment writes a volume that differs from an earlier one in so many of its blocks of 512 KiB, per hundred.
-func Increment(w io.Writer, from io.Reader, percent int) error {
+// Increment writes a volume that differs from an earlier one in so many of its blocks of 512 KiB, per hundred, and
+// returns how many differ.
+func Increment(w io.Writer, from io.Reader, percent int) (changed int, err error) {
 	source := newRandom(4)
 	random := rand.New(source)
 	block := make([]byte, blockBytes)
 	for {
 		n, err := io.ReadFull(from, block)
 		if n == 0 {
-			return nil
+			return changed, nil
 		}
 		if random.IntN(100) < percent {
 			_, _ = source.Read(block[:n])
+			changed++
 		}
 		if _, err := w.Write(block[:n]); err != nil {
-			return err
+			return changed, err
 		}
 		if err != nil && err != io.ErrUnexpectedEOF {
-			return err
+			return changed, err
 		}
 	}
 }

@@ -103,7 +103,7 @@ func RestoreImage(ctx context.Context, repo, out, id string) error {
 	if err := f.Truncate(v.Size); err != nil {
 		return err
 	}
-	if err := volume.Restore(ctx, r, v, &volume.Image{To: f}, chunks); err != nil {
+	if err := volume.Restore(ctx, r, v, &volume.Image{To: f, OneByOne: true}, chunks); err != nil {
 		return err
 	}
 	return f.Close()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -19,6 +20,9 @@ type Tool struct {
 	backup  []string
 	restore []string
 	env     []string
+
+	// next backs up what became of a volume, and restoreNext gives that back: none without a way to find what is equal.
+	next, restoreNext []string
 }
 
 // The words of a command that stand for the repository's folder, the image to read, and the file to write.
@@ -33,25 +37,31 @@ const password = "archivebench"
 // Restic is the restic of PATH. Its restore writes the file, with its path, below a folder.
 func Restic(ctx context.Context) (Tool, error) {
 	version, err := versionOf(ctx, "restic", "version")
+	backup := []string{"restic", "backup", "--compression", "auto", "--quiet", wordImage}
+	restore := []string{"restic", "restore", "latest", "--target", wordOut, "--quiet"}
 	return Tool{
 		Name: "restic", Version: version + ", --compression auto",
-		init:    []string{"restic", "init", "--repository-version", "2"},
-		backup:  []string{"restic", "backup", "--compression", "auto", "--quiet", wordImage},
-		restore: []string{"restic", "restore", "latest", "--target", wordOut, "--quiet"},
-		env:     []string{"RESTIC_REPOSITORY=" + wordRepo, "RESTIC_PASSWORD=" + password, "RESTIC_CACHE_DIR=" + wordRepo + ".cache"},
+		init:   []string{"restic", "init", "--repository-version", "2"},
+		backup: backup, restore: restore, next: backup, restoreNext: restore,
+		env: []string{"RESTIC_REPOSITORY=" + wordRepo, "RESTIC_PASSWORD=" + password, "RESTIC_CACHE_DIR=" + wordRepo + ".cache"},
 	}, err
 }
 
 // Borg is the borg of PATH, with chunks of a block's size: for volumes its best.
 func Borg(ctx context.Context) (Tool, error) {
 	version, err := versionOf(ctx, "borg", "--version")
+	backup := func(name string) []string {
+		return []string{
+			"borg", "create", "--compression", "zstd,1", "--chunker-params", "fixed,524288", wordRepo + name, wordImage,
+		}
+	}
+	restore := func(name string) []string {
+		return []string{"sh", "-c", `cd "$1" && exec borg extract "$2"`, "sh", wordOut, wordRepo + name}
+	}
 	return Tool{
 		Name: "borg", Version: version + ", zstd,1, fixed chunks of 512 KiB, repokey-blake2",
-		init: []string{"borg", "init", "--encryption", "repokey-blake2", wordRepo},
-		backup: []string{
-			"borg", "create", "--compression", "zstd,1", "--chunker-params", "fixed,524288", wordRepo + "::a", wordImage,
-		},
-		restore: []string{"sh", "-c", `cd "$1" && exec borg extract "$2"`, "sh", wordOut, wordRepo + "::a"},
+		init:   []string{"borg", "init", "--encryption", "repokey-blake2", wordRepo},
+		backup: backup("::a"), restore: restore("::a"), next: backup("::b"), restoreNext: restore("::b"),
 		env: []string{
 			"BORG_PASSPHRASE=" + password, "BORG_BASE_DIR=" + wordRepo + ".cache", "BORG_RELOCATED_REPO_ACCESS_IS_OK=yes",
 		},
@@ -90,11 +100,13 @@ func Zstd(ctx context.Context) (Tool, error) {
 
 // Tisnap is this program's own way, by the commands that the given program has for it.
 func Tisnap(program, level string) Tool {
+	create := []string{program, "archive-image", "create", "--compression", level, wordRepo, wordImage}
+	restore := []string{program, "archive-image", "restore", wordRepo, wordOut + "/" + wordImage}
 	return Tool{
 		Name: "tisnap", Version: "--compression " + level,
-		init:    []string{program, "archive-image", "init", wordRepo},
-		backup:  []string{program, "archive-image", "create", "--compression", level, wordRepo, wordImage},
-		restore: []string{program, "archive-image", "restore", wordRepo, wordOut + "/" + wordImage},
+		init:   []string{program, "archive-image", "init", wordRepo},
+		backup: create, restore: restore,
+		next: slices.Concat(create, []string{"--base", "first"}), restoreNext: slices.Concat(restore, []string{"--id", "second"}),
 	}
 }
 
@@ -147,31 +159,51 @@ func (t *Tool) run(ctx context.Context, words []string, repo, image, out string)
 // Trial is one backup and restore of an image by a tool.
 type Trial struct {
 	Backup, Restore use
-	Stored          int64 // bytes of the repository's files
+	Stored          int64 // bytes of files that the backup added to the repository
 }
 
 // Try backs an image up into a new repository below dir, restores it, compares it, and removes both.
 func (t *Tool) Try(ctx context.Context, dir, image string) (Trial, error) {
+	return t.try(ctx, dir, "", image)
+}
+
+// TryNext is Try of what became of an image, into a repository that has the image.
+func (t *Tool) TryNext(ctx context.Context, dir, image, next string) (Trial, error) {
+	return t.try(ctx, dir, image, next)
+}
+
+func (t *Tool) try(ctx context.Context, dir, first, image string) (done Trial, err error) {
 	work, err := os.MkdirTemp(dir, t.Name)
 	if err != nil {
-		return Trial{}, err
+		return done, err
 	}
 	defer os.RemoveAll(work) //nolint:errcheck // the folder is a temporary one
 	repo, out := filepath.Join(work, "repo"), filepath.Join(work, "out")
 	if err := os.MkdirAll(filepath.Join(out, filepath.Dir(image)), 0o700); err != nil {
-		return Trial{}, err
+		return done, err
 	}
-	var done Trial
 	if _, err := t.run(ctx, t.init, repo, image, out); err != nil {
 		return done, err
 	}
-	if done.Backup, err = t.run(ctx, t.backup, repo, image, out); err != nil {
+	backup, restore, before := t.backup, t.restore, int64(0)
+	if first != "" {
+		if _, err := t.run(ctx, t.backup, repo, first, out); err != nil {
+			return done, err
+		}
+		if before, err = stored(repo); err != nil {
+			return done, err
+		}
+		backup, restore = t.next, t.restoreNext
+	}
+	if done.Backup, err = t.run(ctx, backup, repo, image, out); err != nil {
 		return done, err
 	}
-	if done.Stored, err = stored(repo); err != nil {
+	after, err := stored(repo)
+	if err != nil {
 		return done, err
 	}
-	if done.Restore, err = t.run(ctx, t.restore, repo, image, out); err != nil {
+	done.Stored = after - before
+	if done.Restore, err = t.run(ctx, restore, repo, image, out); err != nil {
 		return done, err
 	}
 	return done, same(image, filepath.Join(out, image))

@@ -43,7 +43,7 @@ func controllers() string {
 	return strings.Join([]string{
 		"namespace-controller", "serviceaccount-controller", "statefulset-controller", "garbage-collector-controller",
 		"persistentvolume-binder-controller", "persistentvolume-protection-controller", "persistentvolumeclaim-protection-controller",
-		"resourcequota-controller", "job-controller", "cronjob-controller", "disruption-controller", "pod-garbage-collector-controller",
+		"resourcequota-controller", "job-controller", "ttl-after-finished-controller", "cronjob-controller", "disruption-controller", "pod-garbage-collector-controller",
 	}, ",")
 }
 
