@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tisnap/tisnap/pkg/archive/claims"
 	"github.com/tisnap/tisnap/pkg/archive/volume"
@@ -38,21 +39,35 @@ type restoredClaim struct {
 	Error  string             `json:"error,omitempty"`
 }
 
-// claimFlags select which claims are made, and the pods that fill them.
+// fillFlags describe claims, and the pods that fill them.
+type fillFlags struct {
+	class     string
+	workers   int
+	pod       workers.Spec
+	keySecret string
+	env       workerEnv
+}
+
+// claimFlags select which claims are made and filled.
 type claimFlags struct {
 	on, remove, yes bool
-	class           string
-	workers         int
-	pod             workers.Spec
-	keySecret       string
-	env             workerEnv
+	fillFlags
 }
 
 func (f *claimFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.BoolVar(&f.on, "to-claims", false,
 		"make block volumes by claims in --namespace, and fill them by Jobs (--image)")
-	fl.StringVar(&f.class, "storage-class", "", "StorageClass of the claims (default: the cluster's)")
+	f.fillFlags.add(cmd, "StorageClass of the claims (default: the cluster's)")
+	fl.BoolVar(&f.remove, "remove", false,
+		"with --to-claims: remove the run's Jobs and claims with their volumes, filled ones too")
+	fl.BoolVarP(&f.yes, "yes", "y", false, "with --remove: do not ask")
+}
+
+// add registers the flags; class describes that of the StorageClass.
+func (f *fillFlags) add(cmd *cobra.Command, class string) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.class, "storage-class", "", class)
 	fl.StringVar(&f.pod.Image, "image", "", "image of tisnap, for the Jobs' pods")
 	fl.StringVar(&f.pod.ServiceAccount, "worker-service-account", "tisnap-worker",
 		"service account of the pods, whose AWS role reads the repository")
@@ -65,9 +80,15 @@ func (f *claimFlags) add(cmd *cobra.Command) {
 		"labels of the nodes for the pods, as KEY=VALUE")
 	fl.StringSliceVar(&f.pod.Tolerations, "worker-toleration", nil, "taint that the pods tolerate, as KEY=VALUE:EFFECT")
 	addWorkerEnv(fl, &f.env, "")
-	fl.BoolVar(&f.remove, "remove", false,
-		"with --to-claims: remove the run's Jobs and claims with their volumes, filled ones too")
-	fl.BoolVarP(&f.yes, "yes", "y", false, "with --remove: do not ask")
+}
+
+// typedOf reports whether the user gave any of the flags.
+func (f *fillFlags) typedOf(cmd *cobra.Command) bool {
+	own := &cobra.Command{}
+	(&fillFlags{}).add(own, "")
+	given := false
+	own.Flags().VisitAll(func(flag *pflag.Flag) { given = given || typed(cmd, flag.Name) })
+	return given
 }
 
 func (f *claimFlags) check(cmd *cobra.Command) error {
@@ -76,14 +97,19 @@ func (f *claimFlags) check(cmd *cobra.Command) error {
 		return errors.New("--storage-class, --image and --remove are for --to-claims")
 	case f.on && !f.remove && f.pod.Image == "":
 		return errors.New("--image is missing: the image of tisnap, for the pods that fill the volumes")
-	case f.workers < 1:
+	}
+	return f.validate()
+}
+
+func (f *fillFlags) validate() error {
+	if f.workers < 1 {
 		return fmt.Errorf("--workers %d: want at least 1", f.workers)
 	}
 	return nil
 }
 
 // podOf is what all pods have in common, of which the arguments are those of the repository.
-func (a *app) podOf(f *claimFlags, repo *repoFlags, id string) workers.Spec {
+func (a *app) podOf(f *fillFlags, repo *repoFlags, id string) workers.Spec {
 	pod := f.pod
 	pod.MemoryLimit, pod.Env = pod.Memory, f.env
 	pod.Root = true // a block device belongs to root on its node
@@ -123,7 +149,7 @@ func (a *app) archiveClaims(
 		Claims: k.BlockVolumes(), Jobs: k.Jobs(), Stand: stand.show,
 		Options: claims.Options{
 			Run: claimsRun(run, found.id), Archive: found.id, Namespace: k.Namespace(), Workers: f.workers,
-			Pod:   a.podOf(f, repo, found.Repository.ID().String()),
+			Pod:   a.podOf(&f.fillFlags, repo, found.Repository.ID().String()),
 			Final: finalCodes(),
 		},
 	}
@@ -192,15 +218,7 @@ type podStates struct {
 }
 
 func (p *podStates) show(store uint64, s workers.State) {
-	text := "its pod runs"
-	switch {
-	case s.Done:
-		text = "its volumes are filled"
-	case len(s.Waiting) > 0:
-		text = s.Waiting[0]
-	case s.Ready == 0:
-		text = "its pod does not run yet"
-	}
+	text := claims.Standing(s)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.last[store] == text {

@@ -29,7 +29,7 @@ func TestCommandsThatDelete_AskAlike(t *testing.T) {
 	} {
 		t.Setenv(name, value)
 	}
-	url := filled(t, func(s *exportertest.Storage, store objstore.Store) {
+	url := filledIn(t, func(s *exportertest.Storage, store objstore.Store) {
 		prod := cluster.Name{Namespace: "tidb", Name: "prod"}
 		s.Sealed("nightly-1", prod, "r1", time.Now().Add(-time.Hour))
 		s.Sealed("nightly-2", prod, "r2", time.Now())

@@ -206,15 +206,15 @@ func (a *app) resolveDeps(
 		return deps, opts, err
 	}
 	if f.archive.on {
-		e, err := c.ebs(ctx)
-		if err != nil {
-			return deps, opts, err
-		}
 		archive, err := a.openSource(ctx, c, &f.archive, f.backup, journal.About{}, "")
 		if err != nil {
 			return deps, opts, err
 		}
-		if opts.Manifest, err = archive.Manifest(e.Region()); err != nil {
+		region, err := archive.Region()
+		if err != nil {
+			return deps, opts, err
+		}
+		if opts.Manifest, err = archive.Manifest(region); err != nil {
 			return deps, opts, err
 		}
 		opts.Backup = opts.Manifest.ID

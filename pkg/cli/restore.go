@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,7 @@ type restoreFlags struct {
 	tolerate              []uint
 	flash                 flashbackFlags
 	archive               archivedFlags
+	via                   wayFlags
 	object                targetFlags
 	waitApply, serial     bool
 	timeout               time.Duration
@@ -45,9 +47,10 @@ source's specification, on volumes of the given type, IOPS and throughput (defau
 source's). A failed run deletes what it made, unless --keep-on-failure is set. The same
 command resumes a run whose process died and reuses what it made.
 
-With --from-archive, BACKUP is an archive of --repo. Its volumes become EBS snapshots first, in
-the account and region of --profile and --region; --storage may be a new one. The snapshots
-are deleted once the cluster serves.`,
+With --from-archive, BACKUP is an archive of --repo; --storage may be a new one. Its volumes become
+EBS snapshots first, in the account and region of --profile and --region, which are deleted once
+the cluster serves. With --archive-via volumes, the default in another region or without AWS, pods of
+Jobs fill volumes of any CSI driver instead: of --storage-class, or of the source's classes.`,
 		Example: `  # restore the newest backup, or the newest one from before the damage
   tisnap restore latest --to tidb/copy --storage s3://backups/prod
   tisnap restore latest --before 2026-11-22T09:30:00Z --to tidb/copy --storage s3://backups/prod
@@ -70,14 +73,18 @@ are deleted once the cluster serves.`,
 
   # from an archive, whose backup and account may be gone
   tisnap restore latest --from-archive --repo s3://archive/prod --repo-identity ops.key \
-    --to tidb/copy --storage s3://restores/prod --region eu-central-1 --target-az eu-central-1a
+    --to tidb/copy --storage s3://restores/prod
+
+  # in another region or cloud, onto volumes of its CSI driver
+  tisnap restore latest --from-archive --archive-via volumes --repo s3://archive/prod --repo-identity ops.key \
+    --to tidb/copy --storage s3://restores/prod --storage-class premium --image REGISTRY/tisnap:v1
 
   # show the plan without executing it
   tisnap restore prod-20261121-100000 --to tidb/copy --storage s3://backups/prod --dry-run`,
 		Args:              exactly("BACKUP"),
 		ValidArgsFunction: f.archive.complete(a, a.completeBackups),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.validate(); err != nil {
+			if err := f.validate(cmd); err != nil {
 				return usage(cmd, err)
 			}
 			if !a.wait && f.object.readsInput() {
@@ -115,6 +122,7 @@ func (f *restoreFlags) register(a *app, cmd *cobra.Command) {
 	fl.DurationVar(&f.timeout, "timeout", time.Hour, "how long to wait for the volumes, for the stores, and for TiDB")
 	f.lockWait.add(cmd)
 	f.archive.add(cmd)
+	f.via.add(cmd)
 	fl.BoolVar(&f.keep, "keep-on-failure", false, "keep what the run made if it fails")
 	f.object.add(cmd)
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and print the plan; change nothing")
@@ -129,14 +137,14 @@ func (f *restoreFlags) register(a *app, cmd *cobra.Command) {
 	verifyKeyFlag(cmd, &f.verifyKey)
 }
 
-func (f *restoreFlags) validate() error {
+func (f *restoreFlags) validate(cmd *cobra.Command) error {
 	switch {
 	case f.to == "":
 		return fmt.Errorf("--to CLUSTER is missing")
 	case f.timeout < time.Second:
 		return fmt.Errorf("--timeout %s: want at least 1s", f.timeout)
 	}
-	if err := f.archive.validate(f.verifyKey, f.latest); err != nil {
+	if err := errors.Join(f.archive.validate(f.verifyKey, f.latest), f.via.validate(cmd, f.archive.on)); err != nil {
 		return err
 	}
 	if err := f.lockWait.validate(); err != nil {
@@ -177,16 +185,21 @@ func (a *app) restore(cmd *cobra.Command, f restoreFlags, id cluster.BackupID, c
 						return printedManifest(opts, plan)
 					}
 					doc := restorePlan(opts, plan)
-					if err := doc.addArchive(deps.Archive); err != nil {
-						return nil, err
+					if err := doc.addArchive(deps.Archive, deps.Fill); err != nil || deps.Fill != nil {
+						return doc, err
 					}
 					return doc, doc.estimate(ctx, deps.Store, opts, plan)
 				},
 				run: func(ctx context.Context) (document, error) {
 					eta := a.global.newExpecter(deps.Sink, a.global.pastRuns(ctx, deps.Store))
 					deps.Sink = eta
-					deps.ExpectDuration = func(plan *restore.Plan, earlier json.RawMessage) (json.RawMessage, string) {
-						return eta.expectation(plannedRestore(opts, plan), earlier)
+					deps.ExpectDuration = nil
+					if deps.Fill == nil {
+						deps.ExpectDuration = func(
+							plan *restore.Plan, earlier json.RawMessage,
+						) (json.RawMessage, string) {
+							return eta.expectation(plannedRestore(opts, plan), earlier)
+						}
 					}
 					result, err := restore.Run(ctx, deps, opts)
 					disown(&opts.Run, &result.Outcome)
@@ -219,12 +232,8 @@ func (a *app) restoreDeps(
 	if err != nil {
 		return deps, opts, err
 	}
-	e, err := c.ebs(ctx)
-	if err != nil {
-		return deps, opts, err
-	}
 	deps = restore.Deps{
-		Kube: k, EBS: e, TiKV: c.tikv(), Store: store, Sink: s.progress, Log: s.log, Remains: a.remains(),
+		Kube: k, TiKV: c.tikv(), Store: store, Sink: s.progress, Log: s.log, Remains: a.remains(),
 		OpenPD: func(ctx context.Context, addresses []string) (restore.PD, error) {
 			return c.targetPD(ctx, k, addresses, target)
 		},
@@ -256,10 +265,18 @@ func (a *app) restoreDeps(
 		if deps.Archive, err = a.openSource(ctx, c, &f.archive, string(id), request, f.run); err != nil {
 			return deps, opts, err
 		}
+		if err := a.openWay(ctx, cmd, c, &f, k, &deps); err != nil {
+			return deps, opts, err
+		}
 		opts.Backup, opts.FromArchive = cluster.BackupID(deps.Archive.Archive.Backup), deps.Archive.Request()
+		if deps.Fill != nil {
+			maps.Copy(opts.FromArchive, deps.Fill.Request())
+		}
 		if string(id) != deps.Archive.ID {
 			chosen, opts.Chosen = string(id), string(id)
 		}
+	} else if deps.EBS, err = c.ebs(ctx); err != nil {
+		return deps, opts, err
 	}
 	request.Backup, request.Chosen, request.Request = opts.Backup, chosen, opts.Request()
 	if opts.Backup, err = a.stillChosen(ctx, store, f.run, request); err != nil {

@@ -12,8 +12,12 @@ import (
 	"github.com/tisnap/tisnap/pkg/archive/volume"
 	"github.com/tisnap/tisnap/pkg/ebsdirect"
 	"github.com/tisnap/tisnap/pkg/estimate"
+	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/report"
+	"github.com/tisnap/tisnap/pkg/restore"
+	"github.com/tisnap/tisnap/pkg/restore/filled"
 	"github.com/tisnap/tisnap/pkg/restore/fromarchive"
 	"github.com/tisnap/tisnap/pkg/runs"
 )
@@ -83,17 +87,82 @@ func (a *app) openSource(
 			a.warn(err)
 		}
 	})
-	e, err := c.ebs(ctx)
-	if err != nil {
-		return nil, err
+	return &fromarchive.Source{Repository: found.Repository, ID: found.id, Archive: found.archive}, nil
+}
+
+// way is how a restore from an archive makes its volumes.
+type way string
+
+const (
+	wayAuto      way = "auto"
+	waySnapshots way = "snapshots"
+	wayVolumes   way = "volumes"
+)
+
+// wayFlags choose it.
+type wayFlags struct {
+	way  way
+	fill fillFlags
+}
+
+func (f *wayFlags) add(cmd *cobra.Command) {
+	choose(cmd, cmd.Flags(), &f.way, "archive-via", []string{string(wayAuto), string(waySnapshots), string(wayVolumes)},
+		"with --from-archive: make EBS snapshots, then volumes of them; or fill volumes of a StorageClass by Jobs "+
+			"(--image), without EC2; auto does this in another region than the archived one, or without AWS")
+	f.fill.add(cmd, "with --archive-via volumes: StorageClass of the cluster's volumes (default: the source's)")
+}
+
+func (f *wayFlags) validate(cmd *cobra.Command, archive bool) error {
+	given := f.fill.typedOf(cmd)
+	switch {
+	case !archive && (given || f.way != wayAuto):
+		return errors.New("--archive-via, --storage-class, --image and those of workers are for --from-archive")
+	case f.way == waySnapshots && given:
+		return errors.New("--storage-class, --image and those of workers are for --archive-via volumes")
+	case f.way == wayVolumes && f.fill.pod.Image == "":
+		return errors.New("--image is missing: the image of tisnap, for the pods that fill the volumes")
 	}
-	blocks, err := c.ebsDirect(ctx, e.Region(), ebsdirect.Limits{})
+	return f.fill.validate()
+}
+
+// openWay opens what a restore of an archive makes its volumes by: EC2, or what Jobs fill.
+func (a *app) openWay(
+	ctx context.Context, cmd *cobra.Command, c *connections, f *restoreFlags, k *kube.Client, deps *restore.Deps,
+) error {
+	region, err := deps.Archive.Region()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &fromarchive.Source{
-		Repository: found.Repository, ID: found.id, Archive: found.archive, Blocks: blocks,
-	}, nil
+	chosen := f.via.way
+	if chosen == wayAuto && f.volumeFlags.ofEBS(cmd) {
+		chosen = waySnapshots
+	}
+	if chosen != wayVolumes {
+		e, err := c.ebs(ctx)
+		noAWS := failure.Is(err, failure.Usage) || failure.Is(err, failure.Denied) && c.global.ebsRole == ""
+		if chosen == wayAuto && (noAWS || err == nil && e.Region() != region) {
+			chosen = wayVolumes
+		} else if err != nil {
+			return err
+		} else if deps.Archive.Blocks, err = c.ebsDirect(ctx, e.Region(), ebsdirect.Limits{}); err != nil {
+			return err
+		} else {
+			deps.EBS = e
+			return nil
+		}
+	}
+	if f.via.fill.pod.Image == "" {
+		return failure.New(failure.Usage, "restore from archive", deps.Archive.ID,
+			"--image is missing: the archive is of %s, so its volumes are filled by pods", region).
+			WithHint("name the image of tisnap by --image; or have EBS snapshots made by --archive-via snapshots")
+	}
+	deps.Fill = &filled.Way{
+		Kube: k, Claims: k.BlockVolumes(), Jobs: k.Jobs(), Class: f.via.fill.class, Workers: f.via.fill.workers,
+		Pod: a.podOf(&f.via.fill, &f.archive.repo, deps.Archive.Repository.ID().String()), Final: finalCodes(),
+	}
+	deps.Fill.Jobs.StartWithin = workersStart
+	deps.Fill.Claims.Interval, deps.Fill.Jobs.Interval = a.streams.poll, a.streams.poll
+	return nil
 }
 
 // archivedDoc is the archive of a restore.
@@ -111,22 +180,27 @@ func archivedOf(source *fromarchive.Source) *archivedDoc {
 	return &archivedDoc{source.Repository.ID().String(), source.ID, bytes}
 }
 
-// archivedPlanDoc is what writing the snapshots of an archive would take.
+// archivedPlanDoc is what making volumes of an archive would take.
 type archivedPlanDoc struct {
 	archivedDoc
+	Via way `json:"via"`
 	// Seconds is how long it takes at AWS's default quota, at least.
-	Seconds     float64  `json:"seconds"`
-	Requests    int64    `json:"requests"`
+	Seconds     float64  `json:"seconds,omitempty"`
+	Requests    int64    `json:"requests,omitempty"`
 	RequestsUSD *float64 `json:"requestsUSD,omitempty"`
 }
 
 // defaultPuts is AWS's default quota of PutSnapshotBlock, in blocks per second, of an account.
 const defaultPuts = 1000
 
-// addArchive adds what writing the snapshots takes, if they are an archive's.
-func (d *restorePlanDoc) addArchive(source *fromarchive.Source) error {
+// addArchive adds what writing the snapshots takes, if they are an archive's, or that its volumes are filled.
+func (d *restorePlanDoc) addArchive(source *fromarchive.Source, fill *filled.Way) error {
 	archived := archivedOf(source)
-	if archived == nil {
+	switch {
+	case archived == nil:
+		return nil
+	case fill != nil:
+		d.FromArchive = &archivedPlanDoc{archivedDoc: *archived, Via: wayVolumes}
 		return nil
 	}
 	prices, err := estimate.DefaultPrices()
@@ -135,7 +209,7 @@ func (d *restorePlanDoc) addArchive(source *fromarchive.Source) error {
 	}
 	requests := archived.Bytes / volume.BlockSize
 	d.FromArchive = &archivedPlanDoc{
-		archivedDoc: *archived, Requests: requests, Seconds: float64(requests) / defaultPuts,
+		archivedDoc: *archived, Via: waySnapshots, Requests: requests, Seconds: float64(requests) / defaultPuts,
 	}
 	if put := prices.Direct.Put1000; put != nil {
 		usd := float64(requests) / 1000 * *put
@@ -147,6 +221,11 @@ func (d *restorePlanDoc) addArchive(source *fromarchive.Source) error {
 func (d *archivedPlanDoc) print(w io.Writer) error {
 	if d == nil {
 		return nil
+	}
+	if d.Via == wayVolumes {
+		_, err := fmt.Fprintf(w, "\nwould have pods fill the volumes with %s of archive %s first; EC2 is not asked\n",
+			iBytes(d.Bytes), oneLine(d.Archive))
+		return err
 	}
 	_, err := fmt.Fprintf(w,
 		"\nwould write %s of archive %s to EBS snapshots first, in %s at least; %s requests, %s USD\n",

@@ -158,7 +158,7 @@ func (d *restorePlanDoc) table(w io.Writer, v view) error {
 	t.drop = []string{"POD", "ZONE", "ROLE"}
 	for _, of := range d.Volumes {
 		t.row(of.Store, fmt.Sprintf("%s-tikv-%d", d.Cluster.Name, of.Ordinal), of.Role, of.Snapshot, of.Zone,
-			of.Spec.Type, of.Spec.SizeGiB, of.Spec.IOPS, of.Spec.ThroughputMiB)
+			kindOf(&of), of.Spec.SizeGiB, of.Spec.IOPS, of.Spec.ThroughputMiB)
 	}
 	if err := t.write(w, v); err != nil {
 		return err
@@ -176,6 +176,11 @@ func (d *restorePlanDoc) table(w io.Writer, v view) error {
 	if err := d.Parts.restored(w, v); err != nil {
 		return err
 	}
+	if d.FromArchive != nil && d.FromArchive.Via == wayVolumes {
+		_, err := fmt.Fprintf(w, "\nwould restore backup %s to %s: %d claims; nothing was changed\n", d.Backup,
+			d.Cluster, len(d.Volumes))
+		return err
+	}
 	_, err := fmt.Fprintf(w,
 		"\nwould restore backup %s to %s in account %s, %s: %d CreateVolume calls; nothing was changed\n",
 		d.Backup, d.Cluster, d.Account, d.Region, len(d.Volumes))
@@ -186,4 +191,12 @@ func (d *restorePlanDoc) table(w io.Writer, v view) error {
 		return err
 	}
 	return d.Estimate.table(w, v)
+}
+
+// kindOf is a volume's type at EC2, or its StorageClass.
+func kindOf(v *restore.Volume) string {
+	if v.Filled != nil {
+		return v.Filled.Class
+	}
+	return v.Spec.Type
 }

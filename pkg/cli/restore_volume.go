@@ -5,6 +5,7 @@ import (
 	"regexp"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
@@ -51,6 +52,17 @@ func (f *volumeFlags) add(cmd *cobra.Command) {
 		"MiB/s of each gp3 volume once the cluster serves (default: as restored)")
 	fl.StringSliceVar(&f.keepTags, "keep-tags", nil,
 		"snapshot tag keys to copy to the volumes; no others are copied")
+}
+
+// ofEBS reports whether the user gave a flag that only EC2 can follow.
+func (f *volumeFlags) ofEBS(cmd *cobra.Command) bool {
+	own := &cobra.Command{}
+	(&volumeFlags{}).add(own)
+	given := false
+	own.Flags().VisitAll(func(flag *pflag.Flag) {
+		given = given || flag.Name != "target-az" && flag.Name != "az-map" && typed(cmd, flag.Name)
+	})
+	return given
 }
 
 func (f *volumeFlags) validate() error {

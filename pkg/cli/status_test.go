@@ -21,7 +21,7 @@ import (
 )
 
 // filled is the URL of a storage in a folder.
-func filled(t *testing.T, fill func(*exportertest.Storage, objstore.Store)) string {
+func filledIn(t *testing.T, fill func(*exportertest.Storage, objstore.Store)) string {
 	t.Helper()
 	url := "file://" + t.TempDir()
 	store, err := objstore.Open(t.Context(), url, objstore.Config{})
@@ -34,7 +34,7 @@ func filled(t *testing.T, fill func(*exportertest.Storage, objstore.Store)) stri
 
 func exampleStorage(t *testing.T) string {
 	t.Helper()
-	return filled(t, func(s *exportertest.Storage, _ objstore.Store) { s.Example(time.Now()) })
+	return filledIn(t, func(s *exportertest.Storage, _ objstore.Store) { s.Example(time.Now()) })
 }
 
 // Each cluster has a row that fits a terminal, and what is not fine has its command.
@@ -117,7 +117,7 @@ func TestStatus_DrillsArchivesAndCopies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := filled(t, func(s *exportertest.Storage, _ objstore.Store) {
+			url := filledIn(t, func(s *exportertest.Storage, _ objstore.Store) {
 				s.Sealed("b", prod, "r0", now.Add(-2*time.Hour))
 				row.fill(s)
 			})
@@ -137,7 +137,7 @@ func TestStatus_DrillsArchivesAndCopies(t *testing.T) {
 // A run whose lock was not renewed for a minute is not shown as one that runs.
 func TestStatus_LockIsNotRenewed_MayBeDead(t *testing.T) {
 	t.Parallel()
-	url := filled(t, func(s *exportertest.Storage, _ objstore.Store) {
+	url := filledIn(t, func(s *exportertest.Storage, _ objstore.Store) {
 		prod := cluster.Name{Namespace: "tidb", Name: "prod"}
 		s.SilentLock(prod, "r1", time.Now().Add(-80*time.Second))
 		s.Journal(prod, "r1", "b1", time.Now().Add(-80*time.Second), "preflight", "lock")
@@ -153,8 +153,8 @@ func TestStatus_LockIsNotRenewed_MayBeDead(t *testing.T) {
 func TestStatus_MaxAge_Exits(t *testing.T) {
 	t.Parallel()
 	url := exampleStorage(t)
-	empty := filled(t, func(*exportertest.Storage, objstore.Store) {})
-	damaged := filled(t, func(s *exportertest.Storage, store objstore.Store) {
+	empty := filledIn(t, func(*exportertest.Storage, objstore.Store) {})
+	damaged := filledIn(t, func(s *exportertest.Storage, store objstore.Store) {
 		s.Sealed("b", cluster.Name{Namespace: "tidb", Name: "prod"}, "r", time.Now())
 		_, err := store.Create(t.Context(), manifest.LockKey(cluster.Name{Namespace: "tidb", Name: "x"}), []byte("{"))
 		require.NoError(t, err)

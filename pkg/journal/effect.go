@@ -46,6 +46,15 @@ type Put struct {
 	Segments int                `json:"segments"`
 }
 
+// FillVolumes is the data of IntentFillVolumes.
+type FillVolumes struct {
+	Archive    string `json:"archive"`
+	Repository string `json:"repository"`
+	Volumes    int    `json:"volumes"`
+	// Zones are where the volumes of each store are; none if the target's nodes have no zones.
+	Zones map[cluster.StoreID]cluster.Zone `json:"zones,omitempty"`
+}
+
 // Volume is the data of ResultVolume: a volume that was made of a snapshot.
 type Volume struct {
 	Generation int                `json:"generation"` // how many client tokens were burned before

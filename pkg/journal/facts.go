@@ -51,6 +51,8 @@ type RestoreFacts struct {
 	// how many segments are on each snapshot, by ResultPut.
 	SnapshotsEpoch int64
 	Put            map[cluster.SnapshotID]int
+	// Fill is the first IntentFillVolumes since the run began from scratch; nil if there was none.
+	Fill *FillVolumes
 	// VolumesEpoch is of the first IntentCreateVolumes since the run began from scratch; 0 if there was none.
 	VolumesEpoch int64
 	// Volumes has the last volume of each snapshot, by ResultVolume, since the run began from scratch.
@@ -147,7 +149,7 @@ func (r *reader) followRestore(record *phase.Record) {
 	case phase.RecordResult:
 		f.follow(record)
 	case phase.RecordRetryGroup:
-		f.VolumesEpoch, f.SnapshotsEpoch, f.Put, f.Volumes = 0, 0, nil, nil
+		f.VolumesEpoch, f.SnapshotsEpoch, f.Put, f.Volumes, f.Fill = 0, 0, nil, nil, nil
 		f.Restarts++
 	default: // irrelevant to a restore
 	}
@@ -185,6 +187,9 @@ func (r *reader) intended(record *phase.Record) {
 		f.SnapshotsEpoch = record.Epoch
 	case record.Name == IntentCreateVolumes && f.VolumesEpoch == 0:
 		f.VolumesEpoch = record.Epoch
+	case record.Name == IntentFillVolumes && f.Fill == nil:
+		f.Fill = &FillVolumes{}
+		_ = json.Unmarshal(record.Data, f.Fill) // then the zones are chosen again
 	case record.Name == IntentFastRestore:
 		f.Fast = &FastRestore{}
 		if err := json.Unmarshal(record.Data, f.Fast); err != nil && f.FastUnclear == nil {

@@ -41,6 +41,13 @@ const (
 	StepDeleteSnapshots = "delete-snapshots" // at its end they are gone
 )
 
+// StepFillVolumes is of a restore from an archive straight to volumes of a CSI driver: from its begin on claims, and
+// Jobs which fill them, may exist.
+const StepFillVolumes = "fill-volumes"
+
+// IntentFillVolumes is what a restore straight to volumes is about to do; data: FillVolumes.
+const IntentFillVolumes = "fill-volumes"
+
 // Names of a restore's records about an archive's snapshots.
 const (
 	IntentWriteSnapshots = "write-snapshots"

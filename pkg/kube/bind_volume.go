@@ -38,6 +38,9 @@ func (c generation1) bindVolume(ctx context.Context, v RestoredVolume) error {
 		}
 	}
 	madePV, err := c.ensureVolume(ctx, pv, v)
+	if err == nil && v.Filled != nil {
+		madePV, err = c.BlockVolumes().Free(ctx, madePV)
+	}
 	if err != nil {
 		return failure.Annotate(err, op, string(v.Volume))
 	}
@@ -54,7 +57,7 @@ func (c generation1) bindVolume(ctx context.Context, v RestoredVolume) error {
 // restoredObjects decodes the source's objects and derives the target's from them.
 func restoredObjects(v RestoredVolume) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
 	const op = "make claim"
-	if v.Volume == "" || v.Zone == "" || v.SizeGiB <= 0 || v.Ordinal < 0 || v.Run == "" {
+	if v.Volume == "" || v.Zone == "" && v.Filled == nil || v.SizeGiB <= 0 || v.Ordinal < 0 || v.Run == "" {
 		return nil, nil, failure.New(failure.Usage, op, string(v.Volume),
 			"volume, zone, size, ordinal or run is missing")
 	}
@@ -100,10 +103,14 @@ func restoredVolumeName(v RestoredVolume) string {
 	return fmt.Sprintf("tisnap-%s-%s-%d", runmark.Slug(string(v.Run)), runmark.Slug(string(v.Role)), v.Ordinal)
 }
 
+// ensureVolume creates the PV, or returns the one that the run has made before.
 func (c *Client) ensureVolume(
 	ctx context.Context, pv *corev1.PersistentVolume, v RestoredVolume,
 ) (*corev1.PersistentVolume, error) {
 	const op = "create persistent volume"
+	if v.Filled != nil {
+		return c.BlockVolumes().Exchange(ctx, v.Filled.Claim, pv)
+	}
 	api := c.core.PersistentVolumes()
 	made, err := create(ctx, func(ctx context.Context) (*corev1.PersistentVolume, error) {
 		return api.Create(ctx, pv, metav1.CreateOptions{})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/kube/blockvolume"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 )
 
@@ -62,6 +63,15 @@ type RestoredVolume struct {
 	Expires   string // put on the PV of a drill: see cage.ExpiresKey
 	// Claim and Object are the source's PVC and PV; everything but names, ids, zone, size and status is kept.
 	Claim, Object json.RawMessage
+	// Filled is the claim whose volume this is, instead of one of EC2's; nil without.
+	Filled *FilledClaim
+}
+
+// FilledClaim is a claim of a CSI driver that was filled with a volume of the target.
+type FilledClaim struct {
+	blockvolume.Claim        // zero before it is filled
+	Driver            string `json:"driver"`
+	Class             string `json:"storageClass"`
 }
 
 // Restorer is what a restore needs. Each method that writes is idempotent for the same run. A source is what the backup
@@ -85,7 +95,7 @@ type Restorer interface {
 	// volumes are those that its stores will have; they need no ids.
 	CreateCluster(ctx context.Context, source json.RawMessage, to Target, volumes ...RestoredVolume) error
 	// BindVolume creates the PV and the PVC of a restored volume. The PV's name is unique to the run; the PVC has the
-	// name that the target's StatefulSet expects.
+	// name that the target's StatefulSet expects. Of a filled claim the PV takes the place: see blockvolume.Exchange.
 	BindVolume(ctx context.Context, v RestoredVolume) error
 	// TiDBPods lists the names of the cluster's TiDB pods that may be running, including terminating ones.
 	TiDBPods(ctx context.Context, name cluster.Name) ([]string, error)

@@ -68,13 +68,17 @@ func (c *Client) restoredFor(
 	if err != nil {
 		return nil, nil, err
 	}
-	return pvc, pv, c.setDriver(ctx, pvc, pv)
+	return pvc, pv, c.setDriver(ctx, pvc, pv, v.Filled)
 }
 
-// setDriver gives a PV the driver of its claim's StorageClass.
-func (c *Client) setDriver(ctx context.Context, pvc *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
-	driver, err := c.targetDriver(ctx, pvc.Spec.StorageClassName, pv.Spec.CSI.Driver)
-	if err != nil {
+// setDriver gives a PV the driver of its claim's StorageClass, or that of the claim which was filled.
+func (c *Client) setDriver(
+	ctx context.Context, pvc *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, filled *FilledClaim,
+) (err error) {
+	driver := ""
+	if filled != nil {
+		driver = filled.Driver
+	} else if driver, err = c.targetDriver(ctx, pvc.Spec.StorageClassName, pv.Spec.CSI.Driver); err != nil {
 		return err
 	}
 	pv.Spec.CSI.Driver = driver

@@ -11,9 +11,11 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/blockvolume"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
+	"github.com/tisnap/tisnap/pkg/kube/workers"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
 
@@ -44,12 +46,17 @@ func (c *Client) Remaining(ctx context.Context, name cluster.Name, run cluster.R
 	return out, nil
 }
 
-// restored reports whether a restore made the PV for a restored volume, rather than Kubernetes for a claim.
-func restored(pv *corev1.PersistentVolume) bool {
+// restored reports whether a restore made the PV for a restored volume, or had it filled, rather than Kubernetes for a
+// claim of the cluster.
+func restored(pv *corev1.PersistentVolume) bool { return restoredDisk(pv) || blockvolume.IsFilled(pv) }
+
+// restoredDisk reports whether a restore made the PV for an EBS volume that it made.
+func restoredDisk(pv *corev1.PersistentVolume) bool {
 	return pv.Annotations[operator1.RestoredVolumeKey] != ""
 }
 
-// deleteRemains deletes the claims and PVs marked with the run. It tries all of them, even after errors.
+// deleteRemains deletes the claims and PVs marked with the run, apart from those that were filled: these are for
+// removeFilled. It tries all of them, even after errors.
 func (c *Client) deleteRemains(ctx context.Context, name cluster.Name, run cluster.RunID) error {
 	claims, err := c.core.PersistentVolumeClaims(name.Namespace).List(ctx, runmark.Selector(run))
 	if err != nil {
@@ -66,14 +73,14 @@ func (c *Client) deleteRemains(ctx context.Context, name cluster.Name, run clust
 	return errors.Join(
 		parallel.Each(ctx, parallelRequests, claims.Items,
 			func(ctx context.Context, _ int, claim corev1.PersistentVolumeClaim) error {
-				if !runmark.MadeBy(&claim, run) {
+				if !runmark.MadeBy(&claim, run) || blockvolume.IsAsked(&claim) {
 					return nil
 				}
 				return c.deleteClaim(ctx, &claim, byName[claim.Spec.VolumeName], run)
 			}),
 		parallel.Each(ctx, parallelRequests, volumes.Items,
 			func(ctx context.Context, _ int, pv corev1.PersistentVolume) error {
-				if !runmark.MadeBy(&pv, run) || pv.Spec.ClaimRef == nil ||
+				if !runmark.MadeBy(&pv, run) || blockvolume.IsFilled(&pv) || pv.Spec.ClaimRef == nil ||
 					pv.Spec.ClaimRef.Namespace != name.Namespace {
 					return nil
 				}
@@ -84,6 +91,31 @@ func (c *Client) deleteRemains(ctx context.Context, name cluster.Name, run clust
 				return c.deleteVolume(ctx, &pv)
 			}),
 	)
+}
+
+// removeFilled removes what was filled for a run, as far as no claim of a cluster has it, with the Jobs that fill it.
+func (c *Client) removeFilled(ctx context.Context, namespace string, run cluster.RunID) error {
+	volumes, jobs := c.BlockVolumes(), c.Jobs()
+	claims, err := volumes.Made(ctx, run, namespace)
+	if err != nil {
+		return err
+	}
+	left, err := volumes.Left(ctx, run, namespace)
+	if claims = append(claims, left...); err != nil || len(claims) == 0 {
+		return err // only a role that fills volumes may list Jobs
+	}
+	made, err := jobs.Made(ctx, run, namespace)
+	if err != nil {
+		return err
+	}
+	if err := parallel.Each(ctx, parallelRequests, made, func(ctx context.Context, _ int, job workers.Job) error {
+		return jobs.Remove(ctx, job)
+	}); err != nil {
+		return err
+	}
+	return parallel.Each(ctx, parallelRequests, claims, func(ctx context.Context, _ int, c blockvolume.Claim) error {
+		return volumes.Remove(ctx, c)
+	})
 }
 
 // deleteClaim deletes a claim after setting its volume's reclaim policy: a volume made by a restore is retained, since

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/blockvolume"
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
@@ -134,7 +135,7 @@ func (generation1) claimedFor(tc *unstructured.Unstructured, claim *corev1.Persi
 		operator1.MadeForPod(tc.GetName()).MatchString(claim.Name)
 }
 
-// remainsGone waits until no claim or PV is marked with the run.
+// remainsGone waits until no claim or PV is marked with the run, apart from those that were filled.
 func (d *deletion) remainsGone(ctx context.Context) error {
 	list, err := d.core.PersistentVolumeClaims(d.name.Namespace).List(ctx, runmark.Selector(d.run))
 	if err != nil {
@@ -143,7 +144,9 @@ func (d *deletion) remainsGone(ctx context.Context) error {
 	err = d.still("claim",
 		names(
 			slices.DeleteFunc(list.Items,
-				func(p corev1.PersistentVolumeClaim) bool { return !runmark.MadeBy(&p, d.run) })))
+				func(p corev1.PersistentVolumeClaim) bool {
+					return !runmark.MadeBy(&p, d.run) || blockvolume.IsAsked(&p)
+				})))
 	if err != nil {
 		return err
 	}
@@ -153,7 +156,7 @@ func (d *deletion) remainsGone(ctx context.Context) error {
 	}
 	var left []string
 	for i := range volumes.Items {
-		if pv := &volumes.Items[i]; d.made(pv) {
+		if pv := &volumes.Items[i]; d.made(pv) && !blockvolume.IsFilled(pv) {
 			left = append(left, fmt.Sprintf("%s (%s)", pv.Name, volumeOf(pv)))
 		}
 	}

@@ -49,7 +49,7 @@ func (c *Client) Leftover(ctx context.Context, name cluster.Name, run cluster.Ru
 			continue
 		}
 		out.Volumes = append(out.Volumes, pv.Name)
-		if id := volumeOf(pv); id != "" && restored(pv) {
+		if id := volumeOf(pv); id != "" && restoredDisk(pv) {
 			out.Handles = append(out.Handles, id)
 		}
 	}
@@ -90,19 +90,28 @@ func (c *Client) DeleteLeftover(ctx context.Context, found RestoreLeftover) erro
 		case err != nil:
 			return err
 		case tc == nil:
-			return r.deleteRest(ctx)
+			if err := r.deleteRest(ctx); err != nil {
+				return err
+			}
+			return c.removeFilled(ctx, name.Namespace, run)
 		case !runmark.MadeBy(tc, run) && found.UID != "", runmark.MadeBy(tc, run) && string(tc.GetUID()) != found.UID:
 			return failure.New(failure.Conflict, op, name.String(), "the %s was recreated since", tc.GetKind())
 		case !runmark.MadeBy(tc, run):
 			if why := of.mayUse(tc); why != "" {
 				return failure.New(failure.Conflict, op, name.String(), "%s", why)
 			}
-			return c.deleteRemains(ctx, name, run)
+			if err := c.deleteRemains(ctx, name, run); err != nil {
+				return err
+			}
+			return c.removeFilled(ctx, name.Namespace, run)
 		}
 		if why := of.serves(tc); why != "" {
 			return failure.New(failure.Conflict, op, name.String(), "%s", why)
 		}
-		return r.deleteThis(ctx, of, tc)
+		if err := r.deleteThis(ctx, of, tc); err != nil {
+			return err
+		}
+		return c.removeFilled(ctx, name.Namespace, run)
 	})
 }
 

@@ -101,6 +101,15 @@ func drillPermissions() []permission {
 	}
 }
 
+// fillPermissions lists every permission that a restore to volumes of a CSI driver uses besides those of a restore.
+func fillPermissions() []permission {
+	all := []permission{{"list", "", "nodes"}}
+	for _, p := range JobsFill.permissions() {
+		all = append(all, p.permission)
+	}
+	return all
+}
+
 // groupPermissions lists what a backup of a cluster of TiDB Operator 2.x reads besides its Cluster.
 func groupPermissions() []permission {
 	var all []permission
@@ -185,6 +194,16 @@ func (c *Client) Allowed(ctx context.Context, namespace string, source json.RawM
 	if err != nil {
 		return err
 	}
+	return c.allowed(ctx, namespace, missing)
+}
+
+// AllowedToFill checks every permission that a restore needs besides to fill volumes of a CSI driver, as Allowed does.
+func (c *Client) AllowedToFill(ctx context.Context, namespace string) error {
+	return c.allowed(ctx, namespace, fillPermissions())
+}
+
+// allowed checks permissions; the first missing one is Denied.
+func (c *Client) allowed(ctx context.Context, namespace string, missing []permission) (err error) {
 	if c.forwards != nil {
 		missing = append(missing, forwardPermission())
 	}

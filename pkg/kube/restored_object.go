@@ -24,12 +24,15 @@ const (
 	oldRegionKey = corev1.LabelFailureDomainBetaRegion
 )
 
+// ownKeys begin the annotations by which runs know what they made; those of the source are of another run.
+const ownKeys = "tisnap.io/"
+
 // restoredClaim is the source's claim under the target's name, bound to the PV by name.
 func restoredClaim(
 	from *corev1.PersistentVolumeClaim, v RestoredVolume, store restoredStore, name, pvName string,
 ) *corev1.PersistentVolumeClaim {
 	annotations := withoutPrefixes(from.Annotations,
-		"pv.kubernetes.io/", "volume.kubernetes.io/selected-node", corev1.LastAppliedConfigAnnotation, runmark.Key)
+		"pv.kubernetes.io/", "volume.kubernetes.io/selected-node", corev1.LastAppliedConfigAnnotation, ownKeys)
 	store.RenamePod(annotations)
 	pvc := &corev1.PersistentVolumeClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
@@ -44,6 +47,9 @@ func restoredClaim(
 	pvc.Spec.Selector, pvc.Spec.DataSource, pvc.Spec.DataSourceRef = nil, nil, nil
 	pvc.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: size(v.SizeGiB)}
 	pvc.Spec.Resources.Limits = nil
+	if v.Filled != nil {
+		pvc.Spec.StorageClassName, pvc.Spec.VolumeAttributesClassName = &v.Filled.Class, nil
+	}
 	runmark.Put(pvc, v.Run)
 	return pvc
 }
@@ -55,9 +61,11 @@ func restoredVolume(
 ) *corev1.PersistentVolume {
 	annotations := withoutPrefixes(from.Annotations,
 		"pv.kubernetes.io/bound-by-controller", operator1.TemporaryVolumeKey, corev1.LastAppliedConfigAnnotation,
-		runmark.Key, cage.ExpiresKey)
+		operator1.RestoredVolumeKey, ownKeys)
 	store.RenamePod(annotations)
-	annotations[operator1.RestoredVolumeKey] = string(v.Volume)
+	if v.Filled == nil {
+		annotations[operator1.RestoredVolumeKey] = string(v.Volume)
+	}
 	if v.Expires != "" {
 		annotations[cage.ExpiresKey] = v.Expires
 	}
@@ -66,8 +74,10 @@ func restoredVolume(
 		labels[operator1.NamespaceLabel] = v.Cluster.Namespace
 	}
 	for _, key := range []string{zoneKey, ebsZoneKey, oldZoneKey} {
-		if _, has := labels[key]; has {
+		if _, has := labels[key]; has && v.Zone != "" {
 			labels[key] = string(v.Zone)
+		} else if has {
+			delete(labels, key)
 		}
 	}
 	for _, key := range []string{regionKey, oldRegionKey} {
@@ -87,6 +97,10 @@ func restoredVolume(
 		APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: v.Cluster.Namespace, Name: claim,
 	}
 	pv.Spec.NodeAffinity = zoneAffinity(from.Spec.NodeAffinity, v.Zone)
+	if v.Filled != nil { // the driver knows where its volume is
+		pv.Spec.NodeAffinity = nil
+		pv.Spec.StorageClassName, pv.Spec.VolumeAttributesClassName = v.Filled.Class, nil
+	}
 	runmark.Put(pv, v.Run)
 	return pv
 }

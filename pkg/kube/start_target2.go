@@ -31,8 +31,15 @@ const (
 // refused by the policy that it installs.
 const tikvGrace = int64(30)
 
-// bindVolume does nothing: a store starts as soon as its volumes can be bound, which is up to startTiKV.
-func (generation2) bindVolume(context.Context, RestoredVolume) error { return nil }
+// bindVolume makes the PV of a filled claim, which can be bound later. Otherwise it does nothing: a store starts as
+// soon as its volumes can be bound, which is up to startTiKV.
+func (g generation2) bindVolume(ctx context.Context, v RestoredVolume) error {
+	if v.Filled == nil {
+		return nil
+	}
+	_, _, err := g.makeVolume(ctx, v)
+	return failure.Annotate(err, "bind volume", string(v.Volume))
+}
 
 // startTiKV creates the PVs that the claims name.
 func (g generation2) startTiKV(ctx context.Context, name cluster.Name, volumes []RestoredVolume) error {
@@ -41,38 +48,50 @@ func (g generation2) startTiKV(ctx context.Context, name cluster.Name, volumes [
 	})
 }
 
-func (g generation2) startVolume(ctx context.Context, v RestoredVolume) error {
+// makeVolume creates the PV of a volume, and returns it with the claim that it is for.
+func (g generation2) makeVolume(
+	ctx context.Context, v RestoredVolume,
+) (*corev1.PersistentVolume, *corev1.PersistentVolumeClaim, error) {
 	pvc, pv, err := restoredObjects(v)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	const op = "bind claim"
-	api := g.core.PersistentVolumeClaims(pvc.Namespace)
-	target := pvc.Namespace + "/" + pvc.Name
-	claim, err := api.Get(ctx, pvc.Name, metav1.GetOptions{})
+	claim, err := g.core.PersistentVolumeClaims(pvc.Namespace).Get(ctx, pvc.Name, metav1.GetOptions{})
 	if err != nil {
-		return kubeerr.Wrap(err, op, target)
+		return nil, nil, kubeerr.Wrap(err, bindClaim, pvc.Namespace+"/"+pvc.Name)
 	}
-	if err := g.fitVolume(ctx, claim, pv); err != nil {
-		return err
+	if err := g.fitVolume(ctx, claim, pv, v.Filled); err != nil {
+		return nil, nil, err
 	}
 	var source corev1.PersistentVolume
 	if err := json.Unmarshal(v.Object, &source); err != nil {
-		return failure.Wrap(err, failure.Corrupt, "make persistent volume", pv.Name)
+		return nil, nil, failure.Wrap(err, failure.Corrupt, "make persistent volume", pv.Name)
 	}
 	pv.Annotations[reclaimKey] = string(source.Spec.PersistentVolumeReclaimPolicy)
 	made, err := g.ensureVolume(ctx, pv, v)
+	return made, claim, err
+}
+
+const bindClaim = "bind claim"
+
+func (g generation2) startVolume(ctx context.Context, v RestoredVolume) error {
+	made, claim, err := g.makeVolume(ctx, v)
+	if err == nil && v.Filled != nil {
+		made, err = g.BlockVolumes().Free(ctx, made)
+	}
 	if err != nil {
 		return err
 	}
+	api, name := g.core.PersistentVolumeClaims(claim.Namespace), claim.Name
+	target := claim.Namespace + "/" + name
 	if err := g.awaitAvailable(ctx, made); err != nil { // what is written before that does not help the claim
 		return err
 	}
-	err = untilWritten(ctx, op, target, func() error {
-		if claim, err = api.Get(ctx, pvc.Name, metav1.GetOptions{}); err != nil {
+	err = untilWritten(ctx, bindClaim, target, func() error {
+		if claim, err = api.Get(ctx, name, metav1.GetOptions{}); err != nil {
 			return err
 		}
-		if err := runmark.CheckMade(claim, v.Run, op, target); err != nil {
+		if err := runmark.CheckMade(claim, v.Run, bindClaim, target); err != nil {
 			return err
 		}
 		if claim.Annotations[boundKey] == string(v.Volume) {
@@ -91,14 +110,14 @@ func (g generation2) startVolume(ctx context.Context, v RestoredVolume) error {
 // fitVolume gives a PV the class that its claim has, by the template of its group or as the default of this Kubernetes
 // cluster. The source's volume may have another one, if the Operator has modified it since, and is then never bound.
 func (g generation2) fitVolume(
-	ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume,
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, filled *FilledClaim,
 ) error {
 	pv.Spec.StorageClassName = ""
 	if class := claim.Spec.StorageClassName; class != nil {
 		pv.Spec.StorageClassName = *class
 	}
 	pv.Spec.VolumeAttributesClassName = claim.Spec.VolumeAttributesClassName
-	return g.setDriver(ctx, claim, pv)
+	return g.setDriver(ctx, claim, pv, filled)
 }
 
 // leaveRecovery notes that recovery mode is left, and restarts TiKV as restartTiKV does.

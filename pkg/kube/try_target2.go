@@ -116,7 +116,7 @@ func (g generation2) tryClaims(ctx context.Context, made *operator2.Made, target
 			return nil, nil, failure.New(failure.Corrupt, op, target.String(), "claim %s is none of the target's",
 				pvc.Name)
 		}
-		return claim, pv, g.fitVolume(ctx, claim, pv)
+		return claim, pv, g.fitVolume(ctx, claim, pv, v.Filled)
 	}, nil
 }
 

@@ -110,6 +110,7 @@ func (t *target) planned(volumes []Volume) []kube.RestoredVolume {
 			Cluster: t.opts.Target, Instance: t.instance, Run: t.opts.Run, Ordinal: v.Ordinal, Role: v.Role,
 			MountPath: v.Mount, Zone: v.Zone, SizeGiB: v.Spec.SizeGiB, Claim: v.Claim, Object: v.Object,
 			Expires: t.opts.Tags[ebs.TagDrillExpires],
+			Filled:  v.Filled,
 		}
 	}
 	return out

@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/pd"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/restore/filled"
 	"github.com/tisnap/tisnap/pkg/restore/fromarchive"
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 	"github.com/tisnap/tisnap/pkg/tikv"
@@ -45,6 +46,9 @@ type Deps struct {
 	// Archive is what the backup's snapshots are made of, in place of those of its manifest; nil without one. Only Run
 	// and MakePlan use it.
 	Archive *fromarchive.Source
+	// Fill fills volumes of a CSI driver with the archive, in place of snapshots; nil makes snapshots. With it EBS is
+	// not used.
+	Fill *filled.Way
 	// OpenPD connects to the target's PD once it is up. The connection's owner closes it, not the restore.
 	OpenPD func(ctx context.Context, addresses []string) (PD, error)
 	// HandOver records the volumes that Prepare has made, for TiDB Operator, which binds them. If it fails they are

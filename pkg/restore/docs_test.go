@@ -11,6 +11,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/phase/phasetest"
 	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/restore/filled"
 	"github.com/tisnap/tisnap/pkg/restore/fromarchive"
 )
 
@@ -42,6 +43,8 @@ func TestDocs_Steps(t *testing.T) {
 	fromArchive := newRun(Deps{Archive: &fromarchive.Source{}}, Options{}, byRun)
 	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps of an archive's snapshots",
 		slices.Concat(fromArchive.snapshotSteps(), fromArchive.deleteSnapshotsSteps()), *update))
+	toVolumes := newRun(Deps{Archive: &fromarchive.Source{}, Fill: &filled.Way{}}, Options{}, byRun)
+	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps straight to volumes", toVolumes.fillSteps(), *update))
 	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps of the volumes alone", r.prepareSteps(), *update))
 	require.NoError(t, phasetest.CheckTable("../..", "docs/ARCHITECTURE.md", "steps of the data alone", unwrapped(r.dataSteps()), *update))
 }

@@ -15,7 +15,7 @@ const stepAwaitSnapshots = "await-snapshots"
 // snapshotSteps make the snapshots of an archive before anything else is made, which may wait for them for hours; none
 // without one.
 func (r *run) snapshotSteps() []phase.Step {
-	if r.Archive == nil {
+	if r.making.snapshots == nil {
 		return nil
 	}
 	return []phase.Step{
@@ -36,7 +36,7 @@ func (r *run) snapshotSteps() []phase.Step {
 
 // deleteSnapshotsSteps delete them once the cluster serves.
 func (r *run) deleteSnapshotsSteps() []phase.Step {
-	if r.Archive == nil {
+	if r.making.snapshots == nil {
 		return nil
 	}
 	return []phase.Step{{
@@ -128,7 +128,7 @@ func (m *making) keptSnapshots() string {
 
 // beforeVolumes is the step after which volumes are made.
 func (r *run) beforeVolumes() string {
-	if r.Archive == nil {
+	if r.making.snapshots == nil {
 		return journal.StepLock
 	}
 	return stepAwaitSnapshots

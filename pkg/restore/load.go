@@ -50,6 +50,11 @@ func (r *run) load(ctx context.Context, s *phase.Scope) error {
 		r.warn(s, fmt.Sprintf("not carried over into TiDB Operator %s.x, set it by --patch or when the cluster serves"+
 			": %s", operator, strings.Join(lost, ", ")))
 	}
+	if r.Fill != nil {
+		if m, err = r.Fill.OfClass(m); err != nil {
+			return err
+		}
+	}
 	objects, err := m.Kubernetes.Source()
 	if err != nil {
 		return failure.Annotate(err, "load backup", string(m.ID))
@@ -70,7 +75,7 @@ func (r *run) readManifest(ctx context.Context) (*manifest.Manifest, error) {
 	case r.opts.Manifest != nil:
 		return r.opts.Manifest, nil
 	case r.Archive != nil:
-		return r.Archive.Manifest(r.EBS.Region())
+		return r.Archive.Manifest(r.region())
 	}
 	return r.catalog().Load(ctx, r.opts.Backup)
 }

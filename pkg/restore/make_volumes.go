@@ -6,6 +6,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/phase"
+	"github.com/tisnap/tisnap/pkg/restore/filled"
 	"github.com/tisnap/tisnap/pkg/restore/fromarchive"
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
@@ -21,7 +22,10 @@ func (r *run) newMaking() making {
 		Maker: volumes.NewMaker(r.EBS, owner, options, r.Remains, r.arrival.times),
 		fast:  volumes.NewFast(r.EBS, owner, options),
 	}
-	if r.Archive != nil {
+	switch {
+	case r.Fill != nil:
+		made.filler = filled.NewMaker(r.Fill, r.Archive, owner, r.Remains)
+	case r.Archive != nil:
 		made.snapshots = fromarchive.NewMaker(r.Archive, r.EBS, owner, fromarchive.Options{
 			KMSKey: r.opts.KMSKey, Encrypt: r.opts.Encrypt, Visibility: r.opts.Visibility, Poll: pollInterval,
 		}, r.Remains)
@@ -105,6 +109,9 @@ func (r *run) modifyVolumes(ctx context.Context, s *phase.Scope) error {
 
 // tagPDVolumes tags PD's volumes in a cluster that the run created.
 func (r *run) tagPDVolumes(ctx context.Context, s *phase.Scope) {
+	if r.EBS == nil {
+		return
+	}
 	ids, err := r.target.pdVolumes(ctx)
 	if err != nil {
 		s.Warn("the EBS volumes of PD are not tagged, so that tisnap gc will not find them: %v", err)

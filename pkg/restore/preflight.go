@@ -14,8 +14,13 @@ import (
 // preflight checks everything that could fail later, without changes: the account, the volumes' parameters and zones,
 // the target, the snapshots, quotas and permissions.
 func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
-	if err := r.checkAccount(ctx); err != nil {
+	if err := r.checkWay(); err != nil {
 		return err
+	}
+	if r.Fill == nil {
+		if err := r.checkAccount(ctx); err != nil {
+			return err
+		}
 	}
 	if err := r.checkTolerated(); err != nil {
 		return err
@@ -25,6 +30,9 @@ func (r *run) preflight(ctx context.Context, s *phase.Scope) error {
 	}
 	if warning := preflight.CheckBlockedStores(r.backup.Source.Version); warning != "" {
 		r.warn(s, warning)
+	}
+	if r.Fill != nil {
+		return r.preflightFilled(ctx, s)
 	}
 	plan, err := r.planVolumes(ctx)
 	if err != nil {

@@ -76,7 +76,7 @@ func MakePlan(ctx context.Context, deps Deps, opts Options) (*Plan, error) {
 func (r *run) plan() *Plan {
 	planned := r.making.Plan()
 	return &Plan{
-		Manifest: r.backup.Manifest, Volumes: planned.Volumes, Region: r.EBS.Region(), Account: r.result.Account,
+		Manifest: r.backup.Manifest, Volumes: planned.Volumes, Region: r.region(), Account: r.result.Account,
 		DataBytes: planned.DataBytes, LargestBytes: planned.LargestBytes,
 		InitializationMiB: planned.InitializationMiB(), Waves: planned.Waves(),
 		MarkedShare: r.markedShare(),

@@ -71,11 +71,14 @@ func (r *run) resumption() *runner.Resumption {
 		StartOver: r.startOver, Reset: r.startAfresh,
 		Learn: func(h *phase.History, was *journal.About) error {
 			r.earlier = readEarlier(h, was.Keep)
+			if r.making.filler != nil {
+				r.making.filler.Continue(r.earlier.Fill)
+			}
 			return nil
 		},
 		Adopt: func(ctx context.Context, _ *phase.Scope, h *phase.History) error {
 			r.making.Continue(r.earlier.volumes(), h.Began(journal.StepCreateVolumes))
-			if r.Archive != nil {
+			if r.making.snapshots != nil {
 				r.making.snapshots.Continue(r.earlier.snapshots())
 			}
 			r.making.fast.Adopt(r.earlier.Fast)

@@ -17,6 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/resolve"
+	"github.com/tisnap/tisnap/pkg/restore/filled"
 	"github.com/tisnap/tisnap/pkg/restore/fromarchive"
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 	"github.com/tisnap/tisnap/pkg/runner"
@@ -59,8 +60,10 @@ type making struct {
 	*volumes.Maker
 	fast      *volumes.Fast
 	created   volumes.Created
-	snapshots *fromarchive.Maker // nil without an archive
+	snapshots *fromarchive.Maker // nil if there are some already, or none are made
 	made      fromarchive.Made
+	filler    *filled.Maker // nil if EC2 makes the volumes
+	filled    filled.Made
 }
 
 // arrival is which stores have come.

@@ -99,7 +99,7 @@ func (r *run) startAfresh() error {
 	r.data, r.arrival = new(dataState), newArrival(r.arrival.times)
 	r.making = r.newMaking()
 	r.making.Continue(r.earlier.volumes(), false)
-	if r.Archive != nil {
+	if r.making.snapshots != nil {
 		r.making.snapshots.Continue(r.earlier.snapshots())
 	}
 	return nil

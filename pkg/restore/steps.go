@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/preflight"
+	"github.com/tisnap/tisnap/pkg/restore/filled"
 	"github.com/tisnap/tisnap/pkg/restore/fromarchive"
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 )
@@ -25,6 +26,7 @@ const (
 // Our own phases, only in restores with these options.
 const (
 	phaseSnapshots = "write snapshots"
+	phaseFill      = "fill volumes"
 	phaseFast      = "enable fast restore"
 	phaseAfter     = "set running profile"
 )
@@ -39,6 +41,12 @@ func Outline() (ofRestore, ofResolve []phase.Outline) {
 func OutlineFromArchive() []phase.Outline {
 	deps := Deps{Archive: &fromarchive.Source{}}
 	r := newRun(deps, Options{FastRestore: true, After: cluster.VolumeSpec{Type: "gp3"}}, byRun)
+	return phase.Outlines(r.restoreSteps())
+}
+
+// OutlineToVolumes lists the steps of a restore from an archive straight to volumes.
+func OutlineToVolumes() []phase.Outline {
+	r := newRun(Deps{Archive: &fromarchive.Source{}, Fill: &filled.Way{}}, Options{}, byRun)
 	return phase.Outlines(r.restoreSteps())
 }
 
@@ -64,6 +72,7 @@ func (r *run) restoreSteps() []phase.Step {
 		repeated(r.checkSteps()),
 		[]phase.Step{r.runner.LockStep(phaseCluster, r.lockTarget)},
 		r.snapshotSteps(),
+		r.fillSteps(),
 		r.clusterSteps(),
 		r.volumeSteps(),
 		r.tikvSteps(),
@@ -71,7 +80,7 @@ func (r *run) restoreSteps() []phase.Step {
 			repeated(
 				r.resolver.Steps(phaseData, r.asStoresCome(stepStartTiKV)),
 				// Once there are leaders the cluster serves: later failures must not delete it.
-				r.servingSteps(r.thaw, journal.StepCreateCluster, journal.StepCreateVolumes, journal.StepBindVolumes),
+				r.servingSteps(r.thaw, journal.StepCreateCluster, r.madeVolumes(), journal.StepBindVolumes),
 			),
 			r.profileSteps(),
 		),
@@ -121,11 +130,16 @@ func (r *run) clusterSteps() []phase.Step {
 
 // volumeSteps make the volumes while the cluster comes up, and bind them as soon as the cluster exists.
 func (r *run) volumeSteps() []phase.Step {
-	steps := r.makeVolumesSteps()
+	var steps []phase.Step
+	made, deadline := journal.StepFillVolumes, exchangeDeadline
+	if r.Fill == nil {
+		steps = r.makeVolumesSteps()
+		made, deadline = steps[len(steps)-1].Name, 10*time.Minute
+	}
 	return append(steps, phase.Step{
 		Phase: phaseVolumes, Name: journal.StepBindVolumes,
-		Order:    phase.Order{After: []string{steps[len(steps)-1].Name, journal.StepCreateCluster}},
-		Deadline: 10 * time.Minute, Do: r.bindVolumes, Undo: phase.Undo{Do: r.unbindVolumes}, Retry: true,
+		Order:    phase.Order{After: []string{made, journal.StepCreateCluster}},
+		Deadline: deadline, Do: r.bindVolumes, Undo: phase.Undo{Do: r.unbindVolumes}, Retry: true,
 		ReadsLock: true,
 	})
 }

@@ -84,6 +84,22 @@ func exchangeGuards() []Mutant {
 	}
 }
 
+// filledGuards are those of a restore to volumes that Jobs fill.
+func filledGuards() []Mutant {
+	return []Mutant{
+		in("pkg/restore/filled/maker.go", "a volume that was not filled is bound", ownByMark,
+			"		if !there {", "		if false {",
+			"TestFilled_OneIsMissing_Corrupt"),
+		in("pkg/restore/filled/plan.go", "stores of different zones come into one", "stores stay apart",
+			"		case len(sources) >= len(targets):", "		case false:",
+			"TestSpread_OverTheTargetsZones"),
+		in("pkg/kube/delete_restored.go", "a volume that was filled is deleted with its cluster", ownByMark,
+			"func restored(pv *corev1.PersistentVolume) bool { return restoredDisk(pv) || blockvolume.IsFilled(pv) }",
+			"func restored(pv *corev1.PersistentVolume) bool { return restoredDisk(pv) || false && blockvolume.IsFilled(pv) }",
+			"TestBindVolume_FilledClaim_IsThePods"),
+	}
+}
+
 // claimFillGuards are those of the volumes of claims, which Jobs fill.
 func claimFillGuards() []Mutant {
 	const handedOut = "a volume that is handed out is new, whole, and no pod's"
@@ -151,7 +167,7 @@ func claimFillGuards() []Mutant {
 		in("pkg/cli/archive_workers.go", "a device with content is tried until the retries are used up", errorTable,
 			"failure.Usage, failure.NotFound, failure.Conflict, ", "failure.Usage, failure.NotFound, ",
 			"TestArchiveRestore_ToClaims_DeviceIsNotEmpty_IsNotFilled"),
-	}, append(claimRemovalGuards(), exchangeGuards()...)...)
+	}, append(claimRemovalGuards(), append(exchangeGuards(), filledGuards()...)...)...)
 }
 
 // claimRemovalGuards are those of the removal of what was made for claims.

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -36,6 +37,11 @@ type Options struct {
 	Archive   string // its id, in an archive of this repository
 	Namespace string
 	Class     string // of storage
+	// Classes are those of roles whose volumes have another one.
+	Classes map[string]string
+	// Zones are where the volumes of stores are filled, and so made, if the class waits for the first consumer; those
+	// of others are anywhere.
+	Zones map[uint64]cluster.Zone
 	// Pod is what all Jobs have in common; its Args are what `tisnap archive fill ARCHIVE` gets besides --to.
 	Pod     workers.Spec
 	Workers int // Jobs at the same time
@@ -124,7 +130,7 @@ func (f *Filler) claim(ctx context.Context, one *Item) (err error) {
 	o := &f.Options
 	one.Claim, err = f.Claims.Make(ctx, blockvolume.Spec{
 		Run: o.Run, Namespace: o.Namespace, Name: blockvolume.NameOf(o.Run, one.Store, one.Volume.Role),
-		Class: o.Class, SizeGiB: (one.Volume.Size + 1<<30 - 1) >> 30,
+		Class: cmp.Or(o.Classes[one.Volume.Role], o.Class), SizeGiB: (one.Volume.Size + 1<<30 - 1) >> 30,
 		Labels: map[string]string{
 			"app.kubernetes.io/name": "tisnap", "tisnap.io/store": strconv.FormatUint(one.Store, 10),
 		},
@@ -245,6 +251,13 @@ func (f *Filler) spec(store uint64, todo []*Item) workers.Spec {
 	spec.Pods, spec.Retries, spec.Final = 1, retries, o.Final
 	spec.Grace, spec.Within, spec.Keep = grace, fillDeadline, keep
 	spec.Args = append([]string{"archive", "fill", o.Archive}, o.Pod.Args...)
+	if zone := o.Zones[store]; zone != "" {
+		spec.NodeSelector = maps.Clone(o.Pod.NodeSelector)
+		if spec.NodeSelector == nil {
+			spec.NodeSelector = map[string]string{}
+		}
+		spec.NodeSelector[workers.ZoneLabel] = string(zone)
+	}
 	spec.Devices = nil
 	var uids []string
 	for i, one := range todo {
@@ -348,4 +361,17 @@ func (f *Filler) made(ctx context.Context) (jobs []workers.Job, made []blockvolu
 		return f.Claims.Unused(ctx, claim)
 	})
 	return jobs, made, err
+}
+
+// Standing is how a store's pod stands, in a few words.
+func Standing(s workers.State) string {
+	switch {
+	case s.Done:
+		return "its volumes are filled"
+	case len(s.Waiting) > 0:
+		return s.Waiting[0]
+	case s.Ready == 0:
+		return "its pod does not run yet"
+	}
+	return "its pod runs"
 }

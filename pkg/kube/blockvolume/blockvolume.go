@@ -104,6 +104,20 @@ func (c *Claims) Class(ctx context.Context, name string) (*storagev1.StorageClas
 	return class, nil
 }
 
+// AnyZone reports whether a class makes volumes before their pods are there, in any zone.
+func AnyZone(class *storagev1.StorageClass) bool {
+	if mode := class.VolumeBindingMode; mode != nil && *mode == storagev1.VolumeBindingWaitForFirstConsumer {
+		return false
+	}
+	zones := 0
+	for _, term := range class.AllowedTopologies {
+		for _, e := range term.MatchLabelExpressions {
+			zones += len(e.Values)
+		}
+	}
+	return zones != 1
+}
+
 func (c *Claims) class(ctx context.Context, name string) (*storagev1.StorageClass, error) {
 	const op = "check storage class"
 	api := c.core.StorageClasses()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,9 @@ import (
 // exchangedKey is an annotation of the persistent volume of a claim whose exchange has begun, and of the one that takes
 // its place: the claim's UID.
 const exchangedKey = "tisnap.io/exchanged"
+
+// soonest is the first pause of an exchange: most of it is several writes, of which nothing has to be waited for.
+const soonest = 20 * time.Millisecond
 
 // IsFilled reports whether a persistent volume is that of a claim which a run asked for, or took its place. Besides its
 // run's mark that distinguishes it from one that a restore made of an EBS volume.
@@ -49,7 +53,7 @@ func (c *Claims) Exchange(
 	if claim.UID == "" || claim.Run == "" || want.Spec.ClaimRef == nil || want.Spec.CSI == nil {
 		return nil, failure.New(failure.Usage, op, claim.String(), "its UID, its run and its purpose have to be known")
 	}
-	err = wait.Until(ctx, c.pace(), func() (_ bool, err error) {
+	err = wait.Until(ctx, wait.Growing(soonest, max(c.pace()(0), soonest)), func() (_ bool, err error) {
 		made, err = c.exchange(ctx, claim, want)
 		return !failure.Transient(err), err
 	})

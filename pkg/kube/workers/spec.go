@@ -22,6 +22,9 @@ import (
 	"github.com/tisnap/tisnap/pkg/saturate"
 )
 
+// ZoneLabel is the label of nodes with their zone.
+const ZoneLabel = corev1.LabelTopologyZone
+
 // Spec is a Job of pods that run tisnap.
 type Spec struct {
 	Run cluster.RunID

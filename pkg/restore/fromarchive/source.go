@@ -29,6 +29,15 @@ func (s *Source) Request() map[string]string {
 	return map[string]string{"from-archive": s.ID, "repo": s.Repository.ID().String()}
 }
 
+// Region is where the archived backup was made; "" if it does not say.
+func (s *Source) Region() (string, error) {
+	m, err := manifest.Decode(s.Archive.Manifest.Data)
+	if err != nil {
+		return "", failure.Annotate(err, "read the archive's manifest", s.ID)
+	}
+	return m.Region, nil
+}
+
 // Bytes is how much is written, LargestBytes how much of it on one snapshot.
 func (s *Source) Bytes() (all, largest int64) {
 	for _, store := range s.Archive.Stores {

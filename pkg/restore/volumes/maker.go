@@ -10,6 +10,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/runner"
 )
@@ -76,6 +77,14 @@ func (m *Maker) Plan() Plan { return m.plan.clone() }
 
 // Volumes returns the volumes as far as they are made. It must not be called while one is.
 func (m *Maker) Volumes() []Volume { return slices.Clone(m.volumes) }
+
+// Fill sets the volumes' ids, and the claims that they are filled by.
+func (m *Maker) Fill(volume func(Volume) (cluster.VolumeID, kube.FilledClaim)) {
+	for i := range m.volumes {
+		id, claim := volume(m.volumes[i])
+		m.volumes[i].ID, m.volumes[i].Filled = id, &claim
+	}
+}
 
 // Adopt takes over the volumes that an earlier process made. It returns Corrupt if one is not named.
 func (m *Maker) Adopt(ctx context.Context, s *phase.Scope, created Created) error {

@@ -33,6 +33,8 @@ type Volume struct {
 	// After is its profile once the cluster serves; nil keeps it.
 	After *cluster.VolumeSpec `json:"after,omitempty"`
 
+	// Filled is the claim of a CSI driver that is filled with it, in place of a volume of EC2; nil without one.
+	Filled *kube.FilledClaim `json:"filled,omitempty"`
 	// Claim and Object are the source's PVC and PV, Names the target's.
 	Claim, Object json.RawMessage `json:"-"`
 	Names         kube.Names      `json:"-"`
@@ -77,6 +79,17 @@ func planVolumes(
 		}
 	}
 	return out, nil
+}
+
+// PlanClaims plans a volume of a CSI driver for each snapshot, and where each source zone's go; "" keeps the zone.
+// Their kind is their StorageClass's: only their size is the source's.
+func PlanClaims(m *manifest.Manifest, zones map[cluster.Zone]cluster.Zone) (Plan, error) {
+	planned, err := planVolumes(m, cluster.VolumeSpec{}, "", zones)
+	for i := range planned {
+		v := &planned[i]
+		v.Spec, v.Encrypted, v.KMSKey = cluster.VolumeSpec{SizeGiB: v.Spec.SizeGiB}, false, ""
+	}
+	return Plan{Volumes: planned}, err
 }
 
 // ByOrdinal returns the stores in the order of their pods: their indexes are the target's ordinals.

@@ -127,6 +127,21 @@ func mapZones(
 	return out, nil
 }
 
+// MapNamed returns the target zone for each source zone by what the user chose, of zones that are known by name alone;
+// see mapZones.
+func MapNamed(
+	source []cluster.Zone, all cluster.Zone, pairs []ZonePair, target []cluster.Zone,
+) (map[cluster.Zone]cluster.Zone, error) {
+	from, to := zoneSet{}, zoneSet{}
+	for _, zone := range source {
+		from[zone] = ""
+	}
+	for _, zone := range target {
+		to[zone] = ""
+	}
+	return mapZones(from, all, pairs, to)
+}
+
 func noZone(word string, target zoneSet) error {
 	return failure.New(failure.Usage, "check zone", word, "%sthis account and region have %s",
 		elsewhere(cluster.Zone(word)), target).

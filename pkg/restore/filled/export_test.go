@@ -1,0 +1,4 @@
+package filled
+
+// Spread is spread, for tests.
+var Spread = spread

@@ -1,0 +1,132 @@
+package filled
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/blockvolume"
+	"github.com/tisnap/tisnap/pkg/manifest"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
+)
+
+// Zones is which of the target's zones the user chose; see volumes.Options.
+type Zones struct {
+	All   cluster.Zone
+	Pairs []volumes.ZonePair
+}
+
+// Plan plans the volumes, in the target's zones, by its StorageClasses, and checks these. It changes nothing. A resumed
+// run keeps the zones that it began with.
+func (m *Maker) Plan(ctx context.Context, backup *manifest.Manifest, chosen Zones) (volumes.Plan, error) {
+	plan, err := volumes.PlanClaims(backup, nil)
+	if err != nil {
+		return plan, err
+	}
+	plan.DataBytes, plan.LargestBytes = m.source.Bytes()
+	targets, err := m.kube.Zones(ctx, m.fill.Options.Pod.NodeSelector)
+	if err != nil {
+		return plan, err
+	}
+	zones := m.zones
+	if zones == nil {
+		if zones, err = spread(plan.Volumes, chosen, targets); err != nil {
+			return plan, err
+		}
+	}
+	classes := map[string]class{}
+	byRole := map[string]string{}
+	for i := range plan.Volumes {
+		v := &plan.Volumes[i]
+		v.Zone = zones[v.Store]
+		of, err := m.class(ctx, v, classes, len(targets))
+		if err != nil {
+			return plan, err
+		}
+		if was := byRole[string(v.Role)]; was != "" && was != of.name {
+			return plan, failure.New(failure.Unready, "plan volumes", string(v.Role),
+				"the source's volumes of this role are of the StorageClasses %s and %s", was, of.name).
+				WithHint("name one for all by --storage-class")
+		}
+		byRole[string(v.Role)] = of.name
+		o := &m.fill.Options
+		v.Filled = &kube.FilledClaim{Driver: of.driver, Class: of.name, Claim: blockvolume.Claim{
+			Namespace: o.Namespace, Name: blockvolume.NameOf(o.Run, uint64(v.Store), string(v.Role)), Run: o.Run,
+		}}
+	}
+	m.fill.Options.Classes = byRole
+	m.fill.Options.Zones = map[uint64]cluster.Zone{}
+	for store, zone := range zones {
+		m.fill.Options.Zones[uint64(store)] = zone
+	}
+	return plan, nil
+}
+
+// class is a StorageClass.
+type class struct{ name, driver string }
+
+// class returns the StorageClass of a volume, which makes volumes on demand, and where its pod is.
+func (m *Maker) class(ctx context.Context, v *volumes.Volume, known map[string]class, zones int) (class, error) {
+	const op = "check storage class"
+	name, err := kube.ClassOf(v.Claim)
+	if err != nil {
+		return class{}, failure.Annotate(err, op, "store "+v.Store.String())
+	}
+	if found, is := known[name]; is {
+		return found, nil
+	}
+	found, err := m.fill.Claims.Class(ctx, name)
+	switch {
+	case failure.Is(err, failure.NotFound):
+		return class{}, failure.New(failure.Unready, op, name, "this Kubernetes cluster does not have it, and the "+
+			"source's volumes are of it").WithHint("name one that is here by --storage-class: kubectl get storageclass")
+	case err != nil:
+		return class{}, err
+	case zones > 1 && blockvolume.AnyZone(found):
+		return class{}, failure.New(failure.Unready, op, found.Name,
+			"it makes volumes before their pods are there, in any of the %d zones of the nodes", zones).
+			WithHint("name one by --storage-class with volumeBindingMode: WaitForFirstConsumer, or the nodes of one " +
+				"zone by --worker-node-selector")
+	}
+	known[name] = class{found.Name, found.Provisioner}
+	return known[name], nil
+}
+
+// spread chooses the zone of each store: what the user chose; or its own where the target has all zones of the source;
+// or else evenly over the target's. A source with as many zones as the target keeps stores of different zones apart.
+func spread(planned []volumes.Volume, chosen Zones, targets []cluster.Zone) (map[cluster.StoreID]cluster.Zone, error) {
+	own, ordinals := map[cluster.StoreID]cluster.Zone{}, map[cluster.StoreID]int{}
+	var sources []cluster.Zone
+	for _, v := range planned {
+		own[v.Store], ordinals[v.Store] = v.Zone, v.Ordinal
+		if !slices.Contains(sources, v.Zone) {
+			sources = append(sources, v.Zone)
+		}
+	}
+	slices.Sort(sources)
+	if chosen.All != "" || len(chosen.Pairs) > 0 {
+		mapped, err := volumes.MapNamed(sources, chosen.All, chosen.Pairs, targets)
+		if err != nil {
+			return nil, err
+		}
+		for store, zone := range own {
+			own[store] = mapped[zone]
+		}
+		return own, nil
+	}
+	there := func(zone cluster.Zone) bool { return slices.Contains(targets, zone) }
+	for store, zone := range own {
+		switch {
+		case len(targets) == 0:
+			own[store] = ""
+		case !slices.ContainsFunc(sources, func(z cluster.Zone) bool { return !there(z) }):
+		case len(sources) >= len(targets):
+			own[store] = targets[slices.Index(sources, zone)%len(targets)]
+		default:
+			own[store] = targets[ordinals[store]%len(targets)]
+		}
+	}
+	return own, nil
+}
