@@ -41,7 +41,7 @@ func archiveGuards() []Mutant {
 			"				return false, nil\n", "				return true, nil\n",
 			"TestCompare_AnyDifference_IsSeen"),
 		in("pkg/archive/volume/file.go", "a file that lacks blocks looks whole", asItWas,
-			"counted{&Image{To: file, OneByOne: true}, wrote}, reads); err != nil {", "counted{&Image{To: file}, wrote}, reads); false {",
+			"counted{&Image{To: file, OneByOne: file.direct == nil}, wrote}, reads); err != nil {", "counted{&Image{To: file}, wrote}, reads); false {",
 			"TestWriteFile_DamagedBlock_LeavesNoFile"),
 		in("pkg/archive/volume/image.go", "a device keeps what it had where a volume has zeros", asItWas,
 			"	if !m.Dirty {", "	if true {",

@@ -29,14 +29,17 @@ func (f *directFile) ReadAt(p []byte, at int64) (int, error) {
 	return copy(p, (*buffer)[:n]), err
 }
 
-// WriteAt implements io.WriterAt.
+// WriteAt implements io.WriterAt. What the file system refuses to write past the page cache is written through it.
 func (f *directFile) WriteAt(p []byte, at int64) (int, error) {
 	if !f.isDirect(len(p), at) {
 		return f.File.WriteAt(p, at)
 	}
 	buffer := f.buffer()
 	defer f.aligned.Put(buffer)
-	return f.direct.WriteAt((*buffer)[:copy(*buffer, p)], at)
+	if n, err := f.direct.WriteAt((*buffer)[:copy(*buffer, p)], at); err == nil {
+		return n, nil
+	}
+	return f.File.WriteAt(p, at)
 }
 
 func (f *directFile) isDirect(length int, at int64) bool {

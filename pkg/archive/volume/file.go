@@ -15,8 +15,8 @@ import (
 )
 
 // WriteFile restores a volume to a new file. The file gets its name once it is whole and on disk: after an error there
-// is none. Blocks that are zeros are holes. A file that exists is a Conflict. wrote is called concurrently with numbers
-// of bytes that were written; reads is that of Restore.
+// is none. Blocks that are zeros are holes. It is written past the page cache where the system allows that. A file that
+// exists is a Conflict. wrote is called concurrently with numbers of bytes that were written; reads is that of Restore.
 func WriteFile(
 	ctx context.Context, r *repository.Repository, v format.Volume, path string, reads int, wrote func(bytes int64),
 ) (err error) {
@@ -30,10 +30,11 @@ func WriteFile(
 	if err := removePartial(path); err != nil {
 		return failure.Wrap(err, failure.Usage, op, path)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), partialPrefix(path)+"*"+partialSuffix)
+	created, err := os.CreateTemp(filepath.Dir(path), partialPrefix(path)+"*"+partialSuffix)
 	if err != nil {
 		return failure.Wrap(err, failure.Usage, op, path)
 	}
+	file := &directFile{File: created, direct: openDirect(created.Name())}
 	defer func() {
 		if err != nil {
 			_ = file.Close() // err is what went wrong first
@@ -43,7 +44,7 @@ func WriteFile(
 	if err := file.Truncate(v.Size); err != nil {
 		return failure.Wrap(err, failure.Unknown, op, path)
 	}
-	if err := Restore(ctx, r, v, counted{&Image{To: file, OneByOne: true}, wrote}, reads); err != nil {
+	if err := Restore(ctx, r, v, counted{&Image{To: file, OneByOne: file.direct == nil}, wrote}, reads); err != nil {
 		return err
 	}
 	if err := file.Sync(); err != nil {

@@ -95,18 +95,7 @@ func RestoreImage(ctx context.Context, repo, out, id string) error {
 		return err
 	}
 	v := a.Stores[0].Volumes[0]
-	f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := f.Truncate(v.Size); err != nil {
-		return err
-	}
-	if err := volume.Restore(ctx, r, v, &volume.Image{To: f, OneByOne: true}, chunks); err != nil {
-		return err
-	}
-	return f.Close()
+	return volume.WriteFile(ctx, r, v, out, chunks, func(int64) {})
 }
 
 func folder(ctx context.Context, path string) (objstore.Store, error) {
