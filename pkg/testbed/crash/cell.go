@@ -58,7 +58,7 @@ func (c Cell) String() string {
 // effects are the points of calls that change something outside of the journal.
 func effects() *regexp.Regexp {
 	return regexp.MustCompile(`^(object\.|s3\.Delete|ec2\.(Create|Delete|Modify|Enable|Disable|Lock|CopySnapshot$)|ebs\.(Start|Put|Complete)` +
-		`|kube\.(create|update|patch|delete)\.(tidbclusters|clusters|[a-z]+groups|tikvs|pods|persistent.*|namespaces|networkpolicies|resourcequotas)` +
+		`|kube\.(create|update|patch|delete)\.(tidbclusters|clusters|[a-z]+groups|tikvs|pods|jobs|persistent.*|namespaces|networkpolicies|resourcequotas)` +
 		`|pd\.(Pause|Resume|Set|Drop|Update|Mark|Unmark|Raise|Put|Delete|Reset)` +
 		`|tikv\.\d+\.(Prepare|Suspend|Deny|Switch|RecoverRegion|KvPrepare|KvFlashback))`)
 }
@@ -122,7 +122,7 @@ func undoCalls(run Run) map[string]string {
 	return map[string]string{
 		journal.StepCut: "ec2.DeleteSnapshot", journal.StepWriteSnapshots: "ec2.DeleteSnapshot", journal.StepRecord: "s3.DeleteObject", journal.StepHold: "pd.ResumeScheduler",
 		journal.StepCreateCluster: object, journal.StepCreateVolumes: "ec2.DeleteVolume",
-		"fast-restore": "ec2.DisableFastSnapshotRestores", journal.StepFreezeScheduling: "pd.DropTTLConfig",
+		journal.StepFillVolumes: "kube.delete.persistentvolumeclaims", "fast-restore": "ec2.DisableFastSnapshotRestores", journal.StepFreezeScheduling: "pd.DropTTLConfig",
 	}
 }
 

@@ -129,6 +129,6 @@ func TestCell_NamesWhatFollows(t *testing.T) {
 	c := Cell{Run: Restore2, Step: "await-pd", Position: BeforeEffect, Then: GCCluster}
 	require.Equal(t, "restore-2x/await-pd: before the effect, then gc-cluster", c.String())
 	for _, run := range Runs() {
-		require.Equal(t, run == Restore || run == RestoreArchive || run == Restore2, run.removable(), run)
+		require.Equal(t, run == Restore || run == RestoreArchive || run == RestoreVolumes || run == Restore2, run.removable(), run)
 	}
 }

@@ -95,6 +95,7 @@ func (w *world) undisturbed(ctx context.Context, run Run) ([]Cell, result, error
 	if err := s.prepare(ctx); err != nil {
 		return nil, nil, err
 	}
+	defer s.runPods(ctx)()
 	var mu sync.Mutex
 	var points []string
 	w.faults.Watch(func(point string) *fault.Rule {
@@ -127,6 +128,7 @@ func (w *world) try(ctx context.Context, cell Cell, undisturbed result) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
+	defer s.runPods(ctx)()
 	if cell.Position == Suspended && s.run.inRepository() {
 		return s.suspendedInRepository(ctx, cell, undisturbed)
 	}

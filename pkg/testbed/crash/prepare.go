@@ -22,8 +22,11 @@ func (s *scene) prepare(ctx context.Context) error {
 		return s.succeeds(ctx, s.backupArgs(s.newer())...)
 	case Archive:
 		return s.initRepo(ctx)
-	case RestoreArchive:
+	case RestoreArchive, RestoreVolumes:
 		if err := s.initRepo(ctx); err != nil {
+			return err
+		}
+		if err := s.putSecret(); err != nil {
 			return err
 		}
 		return s.succeeds(ctx, s.inRepo("create", s.name)...)

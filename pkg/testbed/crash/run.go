@@ -29,6 +29,8 @@ const (
 	Archive Run = "archive" // of the baseline
 	// RestoreArchive restores an archive of the baseline.
 	RestoreArchive Run = "restore-archive"
+	// RestoreVolumes does so straight to volumes that Jobs fill.
+	RestoreVolumes Run = "restore-volumes"
 	// Copy pushes the baseline into another account and region, by a role there.
 	Copy Run = "copy"
 	// Lock locks the snapshots of a backup.
@@ -50,7 +52,7 @@ const (
 // Runs lists all of them.
 func Runs() []Run {
 	return []Run{
-		Backup, Restore, Resolve, Prune, Delete, Archive, RestoreArchive, ArchivePrune, ArchiveForget, ArchiveRotate, ArchiveRepair,
+		Backup, Restore, Resolve, Prune, Delete, Archive, RestoreArchive, RestoreVolumes, ArchivePrune, ArchiveForget, ArchiveRotate, ArchiveRepair,
 		ArchiveVerify, Copy, Lock, Adopt, Restore2, Resolve2,
 	}
 }
@@ -68,7 +70,7 @@ func (r Run) resolves() bool { return r == Resolve || r == Resolve2 }
 
 // restores reports whether the run leads to a cluster that serves.
 func (r Run) restores() bool {
-	return r == Restore || r == RestoreArchive || r == Restore2 || r.resolves()
+	return r == Restore || r == RestoreArchive || r == RestoreVolumes || r == Restore2 || r.resolves()
 }
 
 // steps are those of the run, with every option that adds one; nil for a command without a journal, which is killed at
@@ -77,7 +79,7 @@ func (r Run) steps() []phase.Outline {
 	ofRestore, ofResolve := restore.Outline()
 	return map[Run][]phase.Outline{
 		Backup: backup.Outline(), Restore: ofRestore, Resolve: ofResolve, Archive: create.Outline(),
-		RestoreArchive: restore.OutlineFromArchive(), Restore2: ofRestore, Resolve2: ofResolve, Copy: copyrun.Outline(),
+		RestoreArchive: restore.OutlineFromArchive(), RestoreVolumes: restore.OutlineToVolumes(), Restore2: ofRestore, Resolve2: ofResolve, Copy: copyrun.Outline(),
 	}[r]
 }
 
@@ -115,6 +117,11 @@ func (s *scene) args() []string {
 		return s.inRepo("create", s.name)
 	case RestoreArchive:
 		return append(append(s.restoreArgs(s.name, s.target), "--from-archive"), s.repoFlags()...)
+	case RestoreVolumes:
+		return append([]string{
+			"restore", s.name, "--to", s.target.String(), "--timeout", "2m", "--from-archive", "--archive-via", "volumes", "--image",
+			"tisnap", "--worker-secret", s.secret(),
+		}, s.repoFlags()...)
 	case ArchivePrune:
 		return append(s.pruneArgs(), "--break-leases-after", "2h")
 	case ArchiveForget:
