@@ -121,7 +121,9 @@ func snapshotSpecs(m *manifest.Manifest) []cluster.VolumeSpec {
 func specsOf(volumes []restore.Volume) []cluster.VolumeSpec {
 	var out []cluster.VolumeSpec
 	for i := range volumes {
-		out = append(out, volumes[i].Spec)
+		if volumes[i].Filled == nil { // otherwise its StorageClass has the rest
+			out = append(out, volumes[i].Spec)
+		}
 	}
 	return out
 }

@@ -42,6 +42,7 @@ func (p JobsPurpose) permissions() []purposeful {
 		{permission{"list", "", "persistentvolumes"}, "to find those of the run, for --remove"},
 		{permission{"get", "storage.k8s.io", "storageclasses"}, "to check the class"},
 		{permission{"list", "storage.k8s.io", "storageclasses"}, "to find the default class"},
+		{permission{"list", "", "nodes"}, "to spread a cluster's stores over zones, for restore --archive-via volumes"},
 	}...)
 }
 

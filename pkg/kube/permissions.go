@@ -103,7 +103,7 @@ func drillPermissions() []permission {
 
 // fillPermissions lists every permission that a restore to volumes of a CSI driver uses besides those of a restore.
 func fillPermissions() []permission {
-	all := []permission{{"list", "", "nodes"}}
+	var all []permission
 	for _, p := range JobsFill.permissions() {
 		all = append(all, p.permission)
 	}
