@@ -141,12 +141,12 @@ stderr as a table, each figure beside what it must reach. The exit status is 1 i
 }
 
 func benchSharedCommand() *cobra.Command {
-	c := archivebench.SharedConfig{Blocks: 900, Rate: 70}
+	c := archivebench.SharedConfig{Blocks: 900, Rate: 60}
 	cmd := &cobra.Command{
 		Use:   "bench-shared",
 		Short: "Measure an archive by eight workers beside one, as JSON",
-		Long: `Measure an archive by eight workers that share it, beside the same one by one worker: its rate, and which requests
-there are, on the stand-ins of EBS and S3 with their limits raised. A worker reads at a rate at which two processors
+		Long: `Measure an archive by eight workers that share it, beside the first eighth of the same one by one worker: its rate,
+and which requests there are, on the stand-ins of EBS and S3 with their limits raised. A worker reads at a rate at which two processors
 are enough for eight, so what is measured is how the work is divided. The workers run in this process, each with its
 own clients, and do what tisnap archive join does. The result goes to stdout as JSON and to stderr as a table, each
 figure beside what it must reach. The exit status is 1 if one does not.`,
