@@ -61,8 +61,9 @@ type shared struct {
 	mu       sync.Mutex
 	requests map[string]int // by kind
 	first    time.Time      // when the first block was asked for
-	results  []time.Time    // when those of units were written
-	enough   int            // results, after which the run is stopped
+	last     time.Time      // when the last one was there
+	reads    int            // blocks so far
+	enough   int            // blocks, after which stop is called, unless it is nil
 	stop     context.CancelFunc
 }
 
@@ -103,7 +104,7 @@ func Shared(ctx context.Context, c SharedConfig) (out []Figure, err error) {
 		sum(sharedUnits), c.Blocks, sharedUnits, c.Rate)
 	out = []Figure{
 		{Name: "1 worker", Unit: "blocks/s", Value: one.rate, How: how + "; the first eighth of the units"},
-		{Name: "8 workers", Unit: "blocks/s", Value: all.rate, How: "all units, from the first read to the last one's result"},
+		{Name: "8 workers", Unit: "blocks/s", Value: all.rate, How: "all units, from the first read to the last"},
 		{Name: "8 workers, times one", Value: all.rate / one.rate, AtLeast: 7.2},
 		{Name: "8 workers, units of the one that did most", Value: float64(all.most), AtMost: float64(sum(sharedUnits)/sharedWorkers + 1)},
 		{Name: "8 workers, until the archive is committed", Unit: "s", Value: all.committed.Seconds()},
@@ -175,11 +176,6 @@ func (s *shared) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.requests[kind]++
-	if kind == "PUT result" {
-		if s.results = append(s.results, time.Now()); len(s.results) == s.enough && s.stop != nil {
-			s.stop()
-		}
-	}
 }
 
 // kindOf is the method of a request and what it is about.
@@ -248,7 +244,7 @@ func (s *shared) archive(ctx context.Context, workers, units int) (run sharedRun
 		return run, err
 	}
 	before := s.direct.Calls()
-	s.count(map[string]int{}, units, stop)
+	s.count(map[string]int{}, units*s.Blocks, stop)
 	began := time.Now()
 	helpers := &joining{shared: s, workers: workers, units: make([]int, workers), open: func(ctx context.Context) (*repository.Repository, error) {
 		objects, err := s.open(ctx, prefix) // with connections of its own
@@ -270,7 +266,7 @@ func (s *shared) archive(ctx context.Context, workers, units int) (run sharedRun
 		ClusterID: s.backup.Source.ClusterID, Base: create.NoBase, Level: codec.Auto, SkipFree: create.SkipOff,
 		Shared: true, Lead: true,
 	})
-	if err != nil && (!part || ctx.Err() == nil) {
+	if err != nil && (!part || s.reads < units*s.Blocks) {
 		return run, err
 	}
 	run.committed, run.most, run.requests = time.Since(began), slices.Max(helpers.units), s.count(nil, 0, nil)
@@ -284,7 +280,7 @@ func (s *shared) archive(ctx context.Context, workers, units int) (run sharedRun
 	if want := units * s.Blocks; !part && read != want {
 		return run, fmt.Errorf("%d blocks were archived, not %d", read, want)
 	}
-	run.rate = float64(len(s.results)*s.Blocks) / slices.MaxFunc(s.results, time.Time.Compare).Sub(s.first).Seconds()
+	run.rate = float64(s.reads) / s.last.Sub(s.first).Seconds()
 	s.Progress(fmt.Sprintf("%d workers: %.0f blocks/s, units %v", workers, run.rate, helpers.units))
 	return run, nil
 }
@@ -296,12 +292,12 @@ func (s *shared) count(from map[string]int, enough int, stop context.CancelFunc)
 	counted := s.requests
 	s.requests, s.enough, s.stop = from, enough, stop
 	if from != nil {
-		s.first, s.results = time.Time{}, nil
+		s.first, s.reads = time.Time{}, 0
 	}
 	return counted
 }
 
-// timed notes when the first block is asked for.
+// timed notes when blocks are read.
 type timed struct {
 	*ebsdirect.Client
 	shared *shared
@@ -313,7 +309,16 @@ func (t timed) Read(ctx context.Context, b ebsdirect.Block, into []byte) (ebsdir
 		t.shared.first = time.Now()
 	}
 	t.shared.mu.Unlock()
-	return t.Client.Read(ctx, b, into)
+	is, err := t.Client.Read(ctx, b, into)
+	if err == nil {
+		t.shared.mu.Lock()
+		defer t.shared.mu.Unlock()
+		t.shared.last = time.Now()
+		if t.shared.reads++; t.shared.reads == t.shared.enough && t.shared.stop != nil {
+			t.shared.stop()
+		}
+	}
+	return is, err
 }
 
 // reader connects to the EBS direct APIs with a worker's limit.
