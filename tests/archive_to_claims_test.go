@@ -192,3 +192,35 @@ func TestArchiveRestore_ToClaims_AreTheBackupsVolumes(t *testing.T) {
 		})
 	}
 }
+
+// The default way in another region than the archive's calls nothing of EC2, and needs nothing of the backup but its
+// archive: its cluster, its snapshots and its storage are gone.
+func TestRestore_FromArchive_InAnotherRegion_BecomesVolumesOfTheClass(t *testing.T) {
+	t.Parallel()
+	f := newFar(t, 2)
+	_, err := f.home.bed.DestroyCluster(t.Context(), prod)
+	require.NoError(t, err)
+	e := f.home.run(t, "delete", "backup", "--yes", "--last", "--storage", whole)
+	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	require.Empty(t, f.home.bed.EC2.Snapshots())
+
+	args := append([]string{
+		"restore", f.archive, "--from-archive", "--to", "tidb/copy", "--image", "tisnap:v1", "--storage",
+		"s3://" + testbed.Bucket + "/far", "--timeout", "3m", "-o", "json",
+	}, f.flags...)
+	e = f.run(t, args...)
+	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	f.requireRows(t, "copy", f.rows)
+	require.Empty(t, f.bed.EC2.MutatingCalls())
+	require.Empty(t, f.bed.EC2.Snapshots())
+	require.Empty(t, f.bed.Objects.List("jobs", "tidb"))
+	volumes := f.bed.Volumes(cluster.Name{Namespace: "tidb", Name: "copy"})
+	require.Len(t, volumes, 6)
+	for _, id := range volumes {
+		v, ok := f.bed.EC2.Volume(id)
+		require.True(t, ok)
+		require.NotEmpty(t, v.Tags["CSIVolumeName"], "the driver has made it")
+		require.NotEmpty(t, v.Instance, "a store has it")
+	}
+	require.NoError(t, leak.Balance(t.Context(), f.bed, f.storage(t, "s3://"+testbed.Bucket+"/far")))
+}
