@@ -41,6 +41,7 @@ type Client struct {
 	rest   *rest
 	cancel context.CancelFunc
 	log    *zap.Logger
+	page   time.Duration // the limit of one page of regions; see pageTimeout
 }
 
 var (
@@ -55,6 +56,9 @@ const (
 	// rpcTimeout bounds one gRPC call whose ctx has no deadline; it is pd/client's default.
 	rpcTimeout  = 3 * time.Second
 	dialTimeout = 3 * time.Second
+	// pageTimeout bounds one page of regions, which takes PD milliseconds. pd/client bounds it only if its ctx has no
+	// deadline, and that of a step may be hours away: a PD that does not answer would be waited for until then.
+	pageTimeout = 10 * time.Second
 	// openTries is how many times one round tries all addresses, a second apart.
 	openTries = 3
 	// openRounds is the number of rounds while PD still answers over HTTP: it is electing a leader or is overloaded.
@@ -86,7 +90,7 @@ func connect(ctx context.Context, cfg Config) (c *Client, answers bool, err erro
 	}
 	dial := dialPlain(cfg.Reach)
 	quietOnce.Do(func() { log.ReplaceGlobals(zap.NewNop(), &log.ZapProperties{Level: zap.NewAtomicLevel()}) })
-	c = &Client{rest: newRest(urls, tlsConfig, dial), log: cfg.Logger}
+	c = &Client{rest: newRest(urls, tlsConfig, dial), log: cfg.Logger, page: pageTimeout}
 	if c.log == nil {
 		c.log = zap.NewNop()
 	}

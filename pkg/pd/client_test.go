@@ -201,6 +201,21 @@ func TestClient_Stall_EndsWithTheContext(t *testing.T) { //nolint:tparallel // t
 	require.Empty(t, s.MutatingCalls())
 }
 
+// A step's deadline may be hours away: whoever polls asks another time.
+func TestRegions_Stall_EndsLongBeforeTheContext(t *testing.T) {
+	t.Parallel()
+	faults := &fault.Plan{}
+	s := running(t, pdtest.Config{Faults: faults}, 2)
+	c := open(t, s.URLs()...)
+	c.LimitPages(50 * time.Millisecond)
+	require.NoError(t, faults.Add(fault.Rule{Point: "pd.ScanRegions", Position: fault.Stall, Times: -1}))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := c.Regions(ctx, cluster.KeyRange{})
+	require.True(t, failure.Is(err, failure.Limited), "%v", err)
+	require.NoError(t, ctx.Err())
+}
+
 func TestPauseScheduler_Refused_ChangesNothing(t *testing.T) {
 	t.Parallel()
 	faults := &fault.Plan{}

@@ -84,13 +84,12 @@ func (c *Client) Stores(ctx context.Context) ([]Store, error) {
 }
 
 // Regions lists the regions that intersect keys in key order, including those without a leader. PD may change
-// between two pages, so the caller must check for holes and overlaps.
+// between two pages, so the caller must check for holes and overlaps. A PD that does not answer for 10 s is Limited.
 func (c *Client) Regions(ctx context.Context, keys cluster.KeyRange) ([]cluster.Region, error) {
 	const op = "list regions"
 	var regions []cluster.Region
 	for key := keys.Start; ; {
-		//nolint:staticcheck // PD 7.5 has no BatchScanRegions
-		page, err := c.rpc.ScanRegions(ctx, key, keys.End, regionPage)
+		page, err := c.scanRegions(ctx, key, keys.End)
 		if err != nil {
 			return nil, translate(ctx, err, op, keys.String())
 		}
@@ -109,6 +108,13 @@ func (c *Client) Regions(ctx context.Context, keys cluster.KeyRange) ([]cluster.
 		}
 		key = next
 	}
+}
+
+// scanRegions reads one page of regions.
+func (c *Client) scanRegions(ctx context.Context, from, to []byte) ([]*router.Region, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.page)
+	defer cancel()
+	return c.rpc.ScanRegions(ctx, from, to, regionPage) //nolint:staticcheck // PD 7.5 has no BatchScanRegions
 }
 
 func regionOf(r *router.Region) cluster.Region {
