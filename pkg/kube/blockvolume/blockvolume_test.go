@@ -3,6 +3,8 @@ package blockvolume_test
 import (
 	"context"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +30,41 @@ type lab struct {
 	server *kubetest.Server
 	core   *typed.Client
 	claims *blockvolume.Claims
+	wire   http.Transport
+	before atomic.Pointer[func(*http.Request) error] // asked before each request, which its error takes the place of
+}
+
+// RoundTrip is the clients' way to the server.
+func (l *lab) RoundTrip(r *http.Request) (*http.Response, error) {
+	if ask := l.before.Load(); ask != nil {
+		if err := (*ask)(r); err != nil {
+			return nil, err
+		}
+	}
+	return l.wire.RoundTrip(r)
+}
+
+// untilSeenGone returns a context that ends once a claim is gone, at the second look at the volumes: by then the first
+// one has given its reason.
+func (l *lab) untilSeenGone(t *testing.T, claim blockvolume.Claim) context.Context {
+	t.Helper()
+	ctx, end := context.WithCancel(within(t, patience))
+	t.Cleanup(end)
+	seen := false
+	l.before.Store(new(func(r *http.Request) error {
+		switch {
+		case !strings.HasSuffix(r.URL.Path, "/persistentvolumes") ||
+			l.server.Get("persistentvolumeclaims", claim.Namespace, claim.Name) != nil:
+			return nil
+		case !seen:
+			seen = true
+			return nil
+		}
+		l.before.Store(nil)
+		end()
+		return context.DeadlineExceeded
+	}))
+	return ctx
 }
 
 func newLab(t *testing.T) *lab {
@@ -36,7 +73,7 @@ func newLab(t *testing.T) *lab {
 	require.NoError(t, l.server.Start(t.Context()))
 	t.Cleanup(l.server.Close)
 	var err error
-	l.core, err = l.server.Client(&http.Transport{})
+	l.core, err = l.server.Client(l)
 	require.NoError(t, err)
 	l.claims = blockvolume.New(l.core)
 	l.claims.Interval = time.Millisecond
@@ -52,8 +89,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 
 const (
 	patience = time.Minute
-	short    = 5 * time.Second        // for what is refused at once
-	soon     = 200 * time.Millisecond // for what waits until its context ends
+	short    = 5 * time.Second // for what is refused at once
 )
 
 func spec() blockvolume.Spec {
@@ -205,7 +241,7 @@ func TestRemove_WaitsForClaimAndVolume(t *testing.T) {
 	l := newLab(t)
 	made := l.make(t)
 	l.bind(t, made, asItIs)
-	err := l.claims.Remove(within(t, soon), made)
+	err := l.claims.Remove(l.untilSeenGone(t, made), made)
 	require.ErrorContains(t, err, "its driver has not deleted volume pvc-"+made.UID)
 	pv := l.server.Get("persistentvolumes", "", "pvc-"+made.UID)
 	require.Equal(t, "Delete", pv.Object["spec"].(map[string]any)["persistentVolumeReclaimPolicy"])
@@ -307,7 +343,8 @@ func TestLeft_VolumesWithoutTheirClaims(t *testing.T) {
 				require.NoError(t, err)
 				require.Len(t, left, want)
 			}
-			err = l.claims.Remove(within(t, soon), made)
+			err = l.claims.Remove(l.untilSeenGone(t, made), made)
+			l.before.Store(nil)
 			want := map[corev1.PersistentVolumeReclaimPolicy]failure.Kind{"Delete": failure.Limited, "Retain": failure.Conflict}
 			require.True(t, failure.Is(err, want[policy]), "%v", err)
 			pv := l.server.Get("persistentvolumes", "", "pvc-"+made.UID)
