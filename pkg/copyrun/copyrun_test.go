@@ -186,6 +186,52 @@ func TestRun_AnswerIsOld_NoCopyIsMadeTwice(t *testing.T) {
 	l.requireWhole(t, backup)
 }
 
+// dying is EC2 for a process that dies before it gets the answer to a request for a copy.
+type dying struct {
+	copyrun.TargetEC2
+	die func()
+}
+
+func (d *dying) CopySnapshot(ctx context.Context, req ebs.CopyRequest) (cluster.SnapshotID, error) {
+	_, err := d.TargetEC2.CopySnapshot(ctx, req)
+	d.die()
+	return "", errors.Join(err, ctx.Err())
+}
+
+// late is EC2 that does not show a copy to the first who asks.
+type late struct {
+	copyrun.TargetEC2
+	asked atomic.Bool
+}
+
+func (o *late) FindSnapshots(ctx context.Context, tags ebs.Tags) ([]ebs.Snapshot, error) {
+	if !o.asked.Swap(true) {
+		return nil, nil
+	}
+	return o.TargetEC2.FindSnapshots(ctx, tags)
+}
+
+// What a process that died has asked for may be made, although EC2 does not show it to the next one.
+func TestRun_DiedBeforeTheAnswer_NoCopyIsMadeTwice(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	backup := l.backup(t)
+	ctx, die := context.WithCancel(t.Context())
+	deps, target := l.deps(), &late{TargetEC2: l.to.client}
+	deps.Target = &dying{l.to.client, die}
+	_, err := copyrun.Run(ctx, deps, l.options(backup, "run-1"))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, l.to.server.Copies(), 1)
+	deps.Target = target
+	opts := l.options(backup, "run-1")
+	opts.Visibility = time.Minute // of which nothing has to pass
+	_, err = copyrun.Run(t.Context(), deps, opts)
+	require.NoError(t, err)
+	require.True(t, target.asked.Load())
+	require.Len(t, l.to.server.Copies(), 1)
+	l.requireWhole(t, backup)
+}
+
 // loseAnswers loses the answers to the next requests for copies, and counts these.
 func (l *lab) loseAnswers(n int64) *atomic.Int64 {
 	var shared atomic.Bool // and so the dry run of CopySnapshot is over

@@ -19,7 +19,7 @@ func copyGuards() []Mutant {
 			"TestRun_AnswerIsOld_NoCopyIsMadeTwice"),
 		in("pkg/copyrun/copy.go", "a copy that a dead process asked for, and EC2 hides, is asked for again", once,
 			"for id := range r.earlier.Asked {", "for id := range map[sourceID]bool{} {",
-			"TestRun_StoppedAnywhere_ResumedOrCollected"),
+			"TestRun_DiedBeforeTheAnswer_NoCopyIsMadeTwice"),
 		in("pkg/copyrun/copy.go", "a snapshot of another storage is taken for a copy", "whose it is is asked by identity",
 			" || s.Tags[ebs.TagStorage] != c.runner.StorageID()", "",
 			"TestRun_SnapshotOfAnotherStorage_IsLeftAlone"),
