@@ -21,6 +21,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 func (b *buffer) reset(room int) {
 	if cap(b.data) < room {
 		b.data = make([]byte, 0, room)
+		preferHugePages(b.data[:room])
 	}
 	b.data = b.data[:0]
 }

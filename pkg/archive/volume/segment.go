@@ -17,6 +17,14 @@ import (
 // IsZero reports whether a block is all zeros.
 func IsZero(raw []byte) bool { return bytes.Equal(raw, zeros[:len(raw)]) }
 
+// isZero is IsZero of a block with this digest, which shows it of a whole block: that is not read once more.
+func isZero(digest format.Digest, raw []byte) bool {
+	if len(raw) == BlockSize {
+		return digest == zeroDigest
+	}
+	return IsZero(raw)
+}
+
 // zeros is a block of zeros.
 var zeros = make([]byte, BlockSize)
 
@@ -239,7 +247,7 @@ func (w *segmentWork) pack(ctx context.Context, chunk []Block, digests []format.
 
 // known reports whether a block need not be packed, and notes where it is then.
 func (w *segmentWork) known(index int64, digest format.Digest, raw []byte, stats *Stats) bool {
-	at, zero := index-w.first, IsZero(raw)
+	at, zero := index-w.first, isZero(digest, raw)
 	w.audit(index, zero, stats)
 	if zero {
 		w.places[at] = format.Place{State: format.Zero}
