@@ -30,13 +30,14 @@ func TestSpread_OverTheTargetsZones(t *testing.T) {
 		targets []cluster.Zone
 		want    []cluster.Zone
 	}{
-		"the same zones": {stores("a", "b", "c"), filled.Zones{}, []cluster.Zone{"a", "b", "c", "d"}, []cluster.Zone{"a", "b", "c"}},
-		"others":         {stores("a", "b", "a", "b"), filled.Zones{}, []cluster.Zone{"x", "y"}, []cluster.Zone{"x", "y", "x", "y"}},
-		"a part":         {stores("a", "b"), filled.Zones{}, []cluster.Zone{"a", "y"}, []cluster.Zone{"a", "y"}},
-		"more":           {stores("a", "a", "a"), filled.Zones{}, []cluster.Zone{"x", "y", "z"}, []cluster.Zone{"x", "y", "z"}},
-		"fewer":          {stores("a", "b", "c"), filled.Zones{}, []cluster.Zone{"x", "y"}, []cluster.Zone{"x", "y", "x"}},
-		"none":           {stores("a", "b"), filled.Zones{}, nil, []cluster.Zone{"", ""}},
-		"one is chosen":  {stores("a", "b"), filled.Zones{All: "y"}, []cluster.Zone{"x", "y"}, []cluster.Zone{"y", "y"}},
+		"the same zones":   {stores("a", "b", "c"), filled.Zones{}, []cluster.Zone{"a", "b", "c", "d"}, []cluster.Zone{"a", "b", "c"}},
+		"others":           {stores("a", "b", "a", "b"), filled.Zones{}, []cluster.Zone{"x", "y"}, []cluster.Zone{"x", "y", "x", "y"}},
+		"others, in pairs": {stores("a", "a", "b", "b"), filled.Zones{}, []cluster.Zone{"x", "y"}, []cluster.Zone{"x", "x", "y", "y"}},
+		"a part":           {stores("a", "b"), filled.Zones{}, []cluster.Zone{"a", "y"}, []cluster.Zone{"a", "y"}},
+		"more":             {stores("a", "a", "a"), filled.Zones{}, []cluster.Zone{"x", "y", "z"}, []cluster.Zone{"x", "y", "z"}},
+		"fewer":            {stores("a", "b", "c"), filled.Zones{}, []cluster.Zone{"x", "y"}, []cluster.Zone{"x", "y", "x"}},
+		"none":             {stores("a", "b"), filled.Zones{}, nil, []cluster.Zone{"", ""}},
+		"one is chosen":    {stores("a", "b"), filled.Zones{All: "y"}, []cluster.Zone{"x", "y"}, []cluster.Zone{"y", "y"}},
 		"a map is": {stores("a", "b"), filled.Zones{Pairs: []volumes.ZonePair{{From: "a", To: "y"}, {From: "b", To: "x"}}},
 			[]cluster.Zone{"x", "y"}, []cluster.Zone{"y", "x"}},
 	} {
