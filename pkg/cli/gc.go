@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -177,6 +178,19 @@ func (a *app) collect(ctx context.Context, deps gc.Deps, o gc.Options) (*gc.Repo
 
 // gcDeps connects to EC2 and the storage, and to Kubernetes on first use. done closes the connections.
 func (a *app) gcDeps(ctx context.Context) (deps gc.Deps, done func(), err error) {
+	deps, done, err = a.abortDeps(ctx)
+	if err != nil {
+		return gc.Deps{}, nil, err
+	}
+	if deps.EBS, err = deps.Connect(); err != nil {
+		done()
+		return gc.Deps{}, nil, err
+	}
+	return deps, done, nil
+}
+
+// abortDeps is gcDeps that connects to EC2 on first use, too.
+func (a *app) abortDeps(ctx context.Context) (deps gc.Deps, done func(), err error) {
 	c, err := a.connections(zap.NewNop())
 	if err != nil {
 		return gc.Deps{}, nil, err
@@ -186,14 +200,10 @@ func (a *app) gcDeps(ctx context.Context) (deps gc.Deps, done func(), err error)
 		c.close()
 		return gc.Deps{}, nil, err
 	}
-	e, err := c.ebs(ctx)
-	if err != nil {
-		c.close()
-		return gc.Deps{}, nil, err
-	}
 	return gc.Deps{
-		EBS: e, Store: store, Tool: a.version.Version, Kube: func() (gc.Kube, error) { return c.kube() },
-		Watching: a.watching,
+		Store: store, Tool: a.version.Version, Watching: a.watching,
+		Connect: sync.OnceValues(func() (gc.EBS, error) { return c.ebs(ctx) }),
+		Kube:    func() (gc.Kube, error) { return c.kube() },
 	}, c.close, nil
 }
 

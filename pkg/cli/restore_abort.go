@@ -49,7 +49,7 @@ On a terminal it shows what would be deleted and asks; otherwise it needs --yes.
 
 func (a *app) abortRestore(cmd *cobra.Command, f removal, run cluster.RunID) error {
 	ctx := cmd.Context()
-	deps, done, err := a.gcDeps(ctx)
+	deps, done, err := a.abortDeps(ctx)
 	if err != nil {
 		return err
 	}

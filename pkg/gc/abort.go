@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 )
@@ -46,11 +47,36 @@ func Abort(ctx context.Context, d Deps, o AbortOptions) (*Report, error) {
 	if err := sameKubernetes(ctx, d, r); err != nil {
 		return report, err
 	}
+	if d.EBS == nil {
+		if d.EBS, err = d.ec2Of(r); err != nil {
+			return report, err
+		}
+	}
 	report, err = Collect(ctx, d, Options{Kept: true, Clusters: true, Only: o.Run, Rate: o.Rate, DryRun: o.DryRun})
 	if err != nil {
 		return report, err
 	}
 	return report, report.refused(o.Run)
+}
+
+// ec2Of is EC2 as it is of interest to the removal of what a run left.
+func (d Deps) ec2Of(r *run) (EBS, error) {
+	if r.WithoutEC2() && !r.Effects {
+		return noEC2{}, nil
+	}
+	return d.Connect()
+}
+
+// noEC2 is EC2 without anything: nothing is listed, so nothing else is asked.
+type noEC2 struct{ EBS }
+
+func (noEC2) Region() string                                              { return "" }
+func (noEC2) AllSnapshots(context.Context) ([]ebs.Snapshot, error)        { return nil, nil }
+func (noEC2) AllVolumes(context.Context) ([]ebs.Volume, error)            { return nil, nil }
+func (noEC2) FindVolumes(context.Context, ebs.Tags) ([]ebs.Volume, error) { return nil, nil }
+
+func (noEC2) FastRestores(context.Context, []cluster.SnapshotID) ([]ebs.FastRestore, error) {
+	return nil, nil
 }
 
 // sameKubernetes returns a Conflict if the restore's target is in another Kubernetes cluster, whose leftovers would

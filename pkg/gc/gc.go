@@ -25,10 +25,12 @@ type EBS interface {
 	Region() string
 }
 
-// Deps are the external systems. EBS and Store are required.
+// Deps are the external systems. Store is required, and EBS, apart from Abort, which needs one of EBS and Connect.
 type Deps struct {
 	EBS   EBS
 	Store objstore.Store
+	// Connect connects to EC2. It is called only for a run that may have made something there.
+	Connect func() (EBS, error)
 	// Tool is the program's version, recorded with the storage's identity.
 	Tool string
 	// Kube connects to the Kubernetes cluster of restores' targets. It is called only if a decision depends on it;

@@ -3,6 +3,7 @@ package gc
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -232,6 +233,43 @@ func TestAbort_KilledRestore_NothingIsLeftOfItAlone(t *testing.T) {
 	report, err = Abort(t.Context(), p.deps, AbortOptions{Run: "v", Rate: fast})
 	require.NoError(t, err)
 	require.Empty(t, report.Items)
+}
+
+// A restore whose volumes Jobs filled is undone without AWS, which need not be there, unless it asked EC2 for something.
+func TestAbort_VolumesWereFilled_EC2IsNotAsked(t *testing.T) {
+	t.Parallel()
+	errNoAWS := errors.New("there is no AWS")
+	for name, row := range map[string]struct {
+		via  string
+		cuts bool
+		want error
+	}{
+		"filled":                {journal.ViaVolumes, false, nil},
+		"filled, and asked EC2": {journal.ViaVolumes, true, errNoAWS},
+		"made of EBS snapshots": {"snapshots", false, errNoAWS},
+		"of an earlier version": {"", false, errNoAWS},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			k := p.killed(t)
+			k.left["f"] = kube.RestoreLeftover{UID: "tc-2", Claims: []string{"tisnap-f"}, Volumes: []string{"pv-2"}}
+			p.died(t, "f", journal.About{
+				Operation: journal.Restore, Cluster: copied, Backup: "b", Kubernetes: "https://k", KubernetesUID: "uid-k",
+				Request: map[string]string{journal.ArchiveVia: row.via},
+			})
+			if row.cuts {
+				p.record(t, "f", 2, phase.Record{Type: phase.RecordIntent, Name: journal.IntentCreateVolumes})
+			}
+			p.deps.EBS, p.deps.Connect = nil, func() (EBS, error) { return nil, errNoAWS }
+			_, err := Abort(t.Context(), p.deps, AbortOptions{Run: "f", Rate: fast})
+			require.ErrorIs(t, err, row.want)
+			_, left := k.left["f"]
+			require.Equal(t, row.want != nil, left)
+			require.Contains(t, k.left, cluster.RunID("v"), "another run's")
+			require.Len(t, p.ec2.volumes, 1)
+		})
+	}
 }
 
 // What it left is in another Kubernetes cluster, which is not asked: nothing of it is deleted, and its journal is not ended.

@@ -58,6 +58,17 @@ type About struct {
 	Request map[string]string `json:"request,omitempty"`
 }
 
+// The option of a restore that has its volumes filled by Jobs, without EC2.
+const (
+	ArchiveVia = "archive-via"
+	ViaVolumes = "volumes"
+)
+
+// WithoutEC2 reports whether the run is a restore whose volumes are filled by Jobs.
+func (a *About) WithoutEC2() bool {
+	return a.Operation == Restore && a.Request[ArchiveVia] == ViaVolumes
+}
+
 // Lock names the lock that the run takes: its cluster's, or one beside that of a run that leaves the cluster alone. No
 // cluster's name has a dot.
 func (a *About) Lock() cluster.Name {

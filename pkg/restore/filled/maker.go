@@ -47,7 +47,7 @@ type Way struct {
 
 // Request returns what a process that resumes the restore must have been asked for, too.
 func (w *Way) Request() map[string]string {
-	return map[string]string{"archive-via": "volumes", "storage-class": w.Class}
+	return map[string]string{journal.ArchiveVia: journal.ViaVolumes, "storage-class": w.Class}
 }
 
 // Maker makes the volumes of one restore. Its methods must not be called concurrently.
