@@ -17,7 +17,8 @@ import (
 )
 
 // findCluster connects to a cluster that a restore left in recovery mode, and determines its state. A serving cluster
-// is refused: a flashback would remove what was written to it since the backup.
+// is refused, as a flashback would remove what was written to it since the backup, unless the run that last resolved it
+// has failed since: only the end of that run is missing.
 func (r *run) findCluster(ctx context.Context, s *phase.Scope) error {
 	if err := r.checkTolerated(); err != nil {
 		return err
@@ -34,6 +35,9 @@ func (r *run) findCluster(ctx context.Context, s *phase.Scope) error {
 		return failure.Annotate(err, "read mark", r.opts.Target.String())
 	}
 	resolved, err := r.wasResolved(ctx)
+	if err == nil && !resolved && !tc.RecoveryMode {
+		resolved, err = r.leftBefore(ctx)
+	}
 	if err != nil {
 		return err
 	}

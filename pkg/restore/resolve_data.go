@@ -99,8 +99,8 @@ func (r *run) findMarkedPD(ctx context.Context, s *phase.Scope) error {
 }
 
 // leftBefore reports whether an earlier run, killed or failed since, resolved this very cluster's data and removed PD's
-// mark. The resolver's progress is removed before such a run ends: then only its journal shows that. Here each try is a
-// run of its own, as a recreated Job does not know of the previous one.
+// mark. The resolver's progress is removed before such a run ends: then only its journal shows that. In the data phase
+// each try is a run of its own, as a recreated Job does not know of the previous one.
 func (r *run) leftBefore(ctx context.Context) (bool, error) {
 	id, err := r.pd.ClusterID(ctx)
 	if err != nil {

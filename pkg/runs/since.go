@@ -27,8 +27,8 @@ func Since(ctx context.Context, store objstore.Store, at time.Time) ([]Found, er
 // maxSkew is how far a run's clock may be ahead of its successors'.
 const maxSkew = time.Hour
 
-// Resolves reads the resolves of a cluster and backup that began after a time, or at most an hour before it, newest
-// first. Of all other runs since then it reads only the first record.
+// Resolves reads the restores and resolves of a cluster and backup that began after a time, or at most an hour before
+// it, newest first. Of all other runs since then it reads only the first record.
 func Resolves(
 	ctx context.Context, store objstore.Store, name cluster.Name, backup cluster.BackupID, at time.Time,
 ) ([]Run, error) {
@@ -37,7 +37,8 @@ func Resolves(
 		return nil, err
 	}
 	return readOnly(ctx, store, found, func(a *journal.About) bool {
-		return a.Operation == journal.Resolve && a.Cluster == name && a.Backup == backup
+		resolves := a.Operation == journal.Resolve || a.Operation == journal.Restore
+		return resolves && a.Cluster == name && a.Backup == backup
 	})
 }
 

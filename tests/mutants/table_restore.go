@@ -67,6 +67,12 @@ func restoreGuards() []Mutant {
 
 func resolveGuards() []Mutant {
 	return []Mutant{
+		in("pkg/restore/find_cluster.go", "a restore that was stopped in its last step cannot be finished", "the command that is named helps",
+			"	if err == nil && !resolved && !tc.RecoveryMode {", "	if false {",
+			"TestRun_FailsOnceTheClusterServes_IsRestoredAndUnfinished"),
+		in("pkg/pd/topology.go", "a PD that does not answer is waited for until the step's deadline", "every wait ends",
+			"	ctx, cancel := context.WithTimeout(ctx, c.page)", "	ctx, cancel := context.WithCancel(ctx)",
+			"TestRegions_Stall_EndsLongBeforeTheContext"),
 		in("pkg/resolve/resume.go", "a hint names tisnap resolve for a cluster that is undone", errorTable,
 			"	if !c.Kept {", "	if false {", "TestHint_ResolveIsNamedOnlyIfTheClusterIsKept"),
 		in("pkg/resolve/plan/overlap.go", "an older region wins over a newer one", exactlyOnce,
