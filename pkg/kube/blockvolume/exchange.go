@@ -1,6 +1,7 @@
 package blockvolume
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"strings"
@@ -128,8 +129,8 @@ func (c *Claims) stand(ctx context.Context, claim Claim, op string) (s stand, er
 			s.old = pv
 		}
 	}
-	if s.old != nil {
-		s.other = sameDisk(list.Items, s.old, s.made)
+	if pv := cmp.Or(s.old, s.made); pv != nil {
+		s.other = sameDisk(list.Items, pv, s.made)
 	}
 	if s.claim != nil && !runmark.MadeBy(s.claim, claim.Run) {
 		return s, failure.New(failure.Conflict, op, claim.String(), "it is not of run %s", claim.Run).
@@ -280,8 +281,10 @@ func (c *Claims) reserved(ctx context.Context, pv *corev1.PersistentVolume) (boo
 		return false, nil
 	case err != nil:
 		return false, kubeerr.Wrap(err, "find claim", of.Namespace+"/"+of.Name)
-	case of.UID == "":
-		return found.Spec.VolumeName == pv.Name, nil
+	case of.UID == "": // the binder may choose it for a claim that names none
+		return found.Spec.VolumeName == pv.Name || found.Spec.VolumeName == "", nil
+	case found.UID == of.UID:
+		return true, nil
 	}
-	return found.UID == of.UID, nil
+	return found.Spec.VolumeName == pv.Name && found.DeletionTimestamp == nil, nil // it waits for Free
 }

@@ -295,6 +295,81 @@ func TestRemove_ExchangedAndBound_Stays(t *testing.T) {
 	require.Empty(t, l.disk(t))
 }
 
+// rescue makes someone else's persistent volume of the disk.
+func (l *lab) rescue(t *testing.T) {
+	t.Helper()
+	pv := wanted()
+	pv.Name, pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle = "other", "pd.csi.storage.gke.io", "disk-1"
+	pv.Spec.ClaimRef.Name, pv.Spec.PersistentVolumeReclaimPolicy = "rescued", corev1.PersistentVolumeReclaimRetain
+	_, err := l.core.PersistentVolumes().Create(within(t, patience), pv, metav1.CreateOptions{})
+	require.NoError(t, err)
+}
+
+// Wherever an exchange ended: a disk that someone else's persistent volume has by then stays, without its claim, too.
+func TestRemove_ExchangedDiskOfAnother_Stays(t *testing.T) {
+	t.Parallel()
+	for n := int32(1); ; n++ {
+		l := newLab(t)
+		l.drive(t)
+		made := l.filled(t)
+		killed := l.killed(t, made, n, false)
+		l.rescue(t)
+		before := l.server.List("persistentvolumes", "")
+		for _, err := range []error{
+			l.claims.Unused(within(t, patience), made), l.claims.Remove(within(t, short), made),
+		} {
+			require.True(t, failure.Is(err, failure.Conflict), "kill at write %d: %v", n, err)
+		}
+		require.Equal(t, before, l.server.List("persistentvolumes", ""), "kill at write %d", n)
+		if !killed {
+			return
+		}
+	}
+}
+
+// An exchanged volume stays that a claim of the target is about to be bound to: one that names it before it is free, and
+// once it is, one that names none. A claim that is being deleted is not.
+func TestRemove_ExchangedAndAwaited_Stays(t *testing.T) {
+	t.Parallel()
+	for name, free := range map[string]bool{"named": false, "free": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			l.drive(t)
+			made := l.filled(t)
+			pv, err := l.claims.Exchange(within(t, patience), made, wanted())
+			require.NoError(t, err)
+			of := &corev1.PersistentVolumeClaim{
+				ObjectMeta: metav1.ObjectMeta{Name: "tikv-0"}, Spec: corev1.PersistentVolumeClaimSpec{
+					VolumeName: pv.Name, AccessModes: pv.Spec.AccessModes,
+					Resources: corev1.VolumeResourceRequirements{Requests: pv.Spec.Capacity},
+				},
+			}
+			if free {
+				of.Spec.VolumeName = ""
+				_, err = l.claims.Free(within(t, patience), pv)
+				require.NoError(t, err)
+			}
+			of, err = l.core.PersistentVolumeClaims("tidb").Create(within(t, patience), of, metav1.CreateOptions{})
+			require.NoError(t, err)
+			left, err := l.claims.Left(within(t, patience), run, "tidb")
+			require.NoError(t, err)
+			require.Empty(t, left)
+			err = l.claims.Remove(within(t, short), made)
+			require.True(t, failure.Is(err, failure.Conflict), "%v", err)
+			require.Equal(t, corev1.PersistentVolumeReclaimRetain, l.disk(t)[0].Spec.PersistentVolumeReclaimPolicy)
+			target := blockvolume.Claim{Namespace: "tidb", Name: of.Name}
+			if free {
+				require.NoError(t, l.server.Remove(l.server.Get("persistentvolumeclaims", "tidb", of.Name)))
+			} else {
+				l.deleting(t, target)
+			}
+			require.NoError(t, l.claims.Remove(within(t, patience), made))
+			require.Empty(t, l.disk(t))
+		})
+	}
+}
+
 // What is not the run's own, filled, and unused is not exchanged: nothing is changed.
 func TestExchange_InUse_Refused(t *testing.T) {
 	t.Parallel()
@@ -315,11 +390,7 @@ func TestExchange_InUse_Refused(t *testing.T) {
 		}, failure.Conflict},
 		"another persistent volume of the disk": {func(t *testing.T, l *lab, made *blockvolume.Claim) {
 			t.Helper()
-			pv := wanted()
-			pv.Name, pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle = "other", "pd.csi.storage.gke.io", "disk-1"
-			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-			_, err := l.core.PersistentVolumes().Create(within(t, patience), pv, metav1.CreateOptions{})
-			require.NoError(t, err)
+			l.rescue(t)
 		}, failure.Conflict},
 		"another run": {func(_ *testing.T, _ *lab, made *blockvolume.Claim) { made.Run = "another" }, failure.Conflict},
 		"another claim of its name": {func(_ *testing.T, _ *lab, made *blockvolume.Claim) {

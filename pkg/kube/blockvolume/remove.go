@@ -152,7 +152,7 @@ func uidOf(claim Claim) types.UID { return types.UID(claim.UID) }
 
 // Unused checks that a claim is its run's, and its volume new and used by nothing else: another persistent volume of
 // the same disk is a Conflict, and so is a pod that is not the run's. What uses the disk past this Kubernetes cluster
-// is not seen. A claim that is gone is no error.
+// is not seen. A claim that is gone is no error, unless another persistent volume has the disk that is left.
 func (c *Claims) Unused(ctx context.Context, claim Claim) error {
 	_, err := c.unused(ctx, claim)
 	return err
@@ -162,16 +162,18 @@ func (c *Claims) Unused(ctx context.Context, claim Claim) error {
 func (c *Claims) unused(ctx context.Context, claim Claim) (stand, error) {
 	const op = "remove claim"
 	s, err := c.stand(ctx, claim, op)
-	if err != nil || s.claim == nil {
+	switch {
+	case err != nil:
 		return s, err
+	case s.other != "": // it may be in use without the claim, too
+		return s, failure.New(failure.Conflict, op, claim.String(),
+			"its disk is that of persistent volume %s, too", s.other).WithHint(keepHint)
+	case s.claim == nil:
+		return s, nil
 	}
 	if s.old != nil {
 		if err := isNew(s.old, s.claim, op, "delete the claim by kubectl if its volume is not needed"); err != nil {
 			return s, err
-		}
-		if s.other != "" {
-			return s, failure.New(failure.Conflict, op, claim.String(),
-				"its disk is that of persistent volume %s, too", s.other).WithHint(keepHint)
 		}
 	}
 	return s, c.noPod(ctx, claim, op, false)
