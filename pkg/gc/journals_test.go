@@ -142,6 +142,10 @@ func TestCollect_JournalsOfOldRuns_GoUnlessSomethingIsLeft(t *testing.T) {
 			p.deps.Kube = func() (Kube, error) { return &silent{kubernetes{uid: "uid-k"}}, nil }
 			p.ended(t, "x", inKubernetes("uid-k"), "no", created)
 		}, none, ActionKeep},
+		"it may have filled volumes in another Kubernetes": {func(t *testing.T, p *place) {
+			p.deps.Kube = func() (Kube, error) { return &kubernetes{uid: "uid-other"}, nil }
+			p.ended(t, "x", inKubernetes("uid-k"), "no", phase.Record{Type: phase.RecordBegin, Step: journal.StepFillVolumes})
+		}, none, ActionKeep},
 		"Kubernetes has something of it": {func(t *testing.T, p *place) {
 			left := map[cluster.RunID]kube.RestoreLeftover{"x": {Claims: []string{"tikv-0"}, Serves: "it serves"}}
 			p.deps.Kube = func() (Kube, error) { return &kubernetes{uid: "uid-k", left: left}, nil }

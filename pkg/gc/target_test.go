@@ -272,6 +272,21 @@ func TestAbort_VolumesWereFilled_EC2IsNotAsked(t *testing.T) {
 	}
 }
 
+// Without an answer of Kubernetes an abort has not removed everything: it fails, and deletes nothing.
+func TestAbort_KubernetesDoesNotAnswer_Fails(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.killed(t)
+	p.ec2.volumes = nil // nothing in EC2 makes it fail
+	p.deps.Kube = func() (Kube, error) { return &silent{kubernetes{uid: "uid-k"}}, nil }
+	_, err := Abort(t.Context(), p.deps, AbortOptions{Run: "v", Rate: fast})
+	require.Equal(t, failure.Denied, failure.KindOf(err), "%v", err)
+	p.deps.Kube = nil
+	_, err = Abort(t.Context(), p.deps, AbortOptions{Run: "v", Rate: fast})
+	require.ErrorContains(t, err, "no Kubernetes cluster is configured")
+	require.Len(t, p.ec2.ids(), 2)
+}
+
 // What it left is in another Kubernetes cluster, which is not asked: nothing of it is deleted, and its journal is not ended.
 // Catalogue: H3.
 func TestAbortInAnotherKubernetes_IsRefused(t *testing.T) {

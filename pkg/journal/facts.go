@@ -35,7 +35,8 @@ type Facts struct {
 
 // RestoreFacts is what a restore changed in EC2 and Kubernetes.
 type RestoreFacts struct {
-	// Target reports that it may have made something in Kubernetes: StepCreateCluster or StepBindVolumes began once.
+	// Target reports that it may have made something in Kubernetes: StepCreateCluster, StepBindVolumes or
+	// StepFillVolumes began once.
 	Target bool
 	// Bound reports that persistent volumes may name its volumes: StepBindVolumes or StepHandOver began once.
 	Bound bool
@@ -133,7 +134,8 @@ func (r *reader) followRestore(record *phase.Record) {
 	f := &r.Restore
 	switch record.Type {
 	case phase.RecordBegin:
-		f.Target = f.Target || record.Step == StepCreateCluster || record.Step == StepBindVolumes
+		f.Target = f.Target || record.Step == StepCreateCluster || record.Step == StepBindVolumes ||
+			record.Step == StepFillVolumes
 		f.Bound = f.Bound || record.Step == StepBindVolumes || record.Step == StepHandOver
 	case phase.RecordDone:
 		if record.Step == StepCreateCluster {

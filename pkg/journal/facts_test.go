@@ -158,6 +158,7 @@ func TestReadFacts_Restore(t *testing.T) {
 		"a version that noted nothing": {[]phase.Record{made}, journal.RestoreFacts{}},
 		"the target is deleted":        {[]phase.Record{with(made, `{}`), step(phase.RecordUndone, journal.StepCreateCluster)}, journal.RestoreFacts{}},
 		"it may have made the target":  {[]phase.Record{step(phase.RecordBegin, journal.StepCreateCluster)}, journal.RestoreFacts{Target: true}},
+		"it may have filled volumes":   {[]phase.Record{step(phase.RecordBegin, journal.StepFillVolumes)}, journal.RestoreFacts{Target: true}},
 		"it may have bound volumes":    {[]phase.Record{step(phase.RecordBegin, journal.StepBindVolumes)}, journal.RestoreFacts{Target: true, Bound: true}},
 		"it may have handed volumes":   {[]phase.Record{step(phase.RecordBegin, journal.StepHandOver)}, journal.RestoreFacts{Bound: true}},
 		"what was bound stays, undone": {[]phase.Record{step(phase.RecordBegin, journal.StepHandOver), step(phase.RecordUndone, journal.StepHandOver)}, journal.RestoreFacts{Bound: true}},
