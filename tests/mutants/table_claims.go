@@ -100,7 +100,7 @@ func filledGuards() []Mutant {
 			"		if !there {", "		if false && !there {",
 			"TestFilled_OneIsMissing_Corrupt"),
 		in("pkg/restore/filled/plan.go", "stores of different zones come into one", "stores stay apart",
-			"		case len(sources) >= len(targets):", "		case false:",
+			"		case len(sources) > 1:", "		case len(sources) >= len(targets):",
 			"TestSpread_OverTheTargetsZones"),
 		in("pkg/kube/delete_restored.go", "a volume that was filled is deleted with its cluster", ownByMark,
 			"func restored(pv *corev1.PersistentVolume) bool { return restoredDisk(pv) || blockvolume.IsFilled(pv) }",

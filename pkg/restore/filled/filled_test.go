@@ -20,8 +20,8 @@ func stores(zones ...cluster.Zone) (planned []volumes.Volume) {
 	return planned
 }
 
-// Stores keep their zones where the target has them all; otherwise they are spread evenly, and those of different zones
-// stay apart if there are enough.
+// Stores keep their zones where the target has them all; otherwise those of different zones stay apart if there are
+// enough, and those of one zone are spread evenly.
 func TestSpread_OverTheTargetsZones(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -35,9 +35,11 @@ func TestSpread_OverTheTargetsZones(t *testing.T) {
 		"others, in pairs": {stores("a", "a", "b", "b"), filled.Zones{}, []cluster.Zone{"x", "y"}, []cluster.Zone{"x", "x", "y", "y"}},
 		"a part":           {stores("a", "b"), filled.Zones{}, []cluster.Zone{"a", "y"}, []cluster.Zone{"a", "y"}},
 		"more":             {stores("a", "a", "a"), filled.Zones{}, []cluster.Zone{"x", "y", "z"}, []cluster.Zone{"x", "y", "z"}},
-		"fewer":            {stores("a", "b", "c"), filled.Zones{}, []cluster.Zone{"x", "y"}, []cluster.Zone{"x", "y", "x"}},
-		"none":             {stores("a", "b"), filled.Zones{}, nil, []cluster.Zone{"", ""}},
-		"one is chosen":    {stores("a", "b"), filled.Zones{All: "y"}, []cluster.Zone{"x", "y"}, []cluster.Zone{"y", "y"}},
+		"more, for two to a zone": {stores("a", "b", "c", "a", "b", "c"), filled.Zones{}, []cluster.Zone{"w", "x", "y", "z"},
+			[]cluster.Zone{"w", "x", "y", "w", "x", "y"}},
+		"fewer":         {stores("a", "b", "c"), filled.Zones{}, []cluster.Zone{"x", "y"}, []cluster.Zone{"x", "y", "x"}},
+		"none":          {stores("a", "b"), filled.Zones{}, nil, []cluster.Zone{"", ""}},
+		"one is chosen": {stores("a", "b"), filled.Zones{All: "y"}, []cluster.Zone{"x", "y"}, []cluster.Zone{"y", "y"}},
 		"a map is": {stores("a", "b"), filled.Zones{Pairs: []volumes.ZonePair{{From: "a", To: "y"}, {From: "b", To: "x"}}},
 			[]cluster.Zone{"x", "y"}, []cluster.Zone{"y", "x"}},
 	} {

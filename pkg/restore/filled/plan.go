@@ -95,7 +95,8 @@ func (m *Maker) class(ctx context.Context, v *volumes.Volume, known map[string]c
 }
 
 // spread chooses the zone of each store: what the user chose; or its own where the target has all zones of the source;
-// or else evenly over the target's. A source with as many zones as the target keeps stores of different zones apart.
+// or else one of the target's for each of the source's, so that stores of different zones stay apart if there are
+// enough. The stores of a source with one zone are spread evenly.
 func spread(planned []volumes.Volume, chosen Zones, targets []cluster.Zone) (map[cluster.StoreID]cluster.Zone, error) {
 	own, ordinals := map[cluster.StoreID]cluster.Zone{}, map[cluster.StoreID]int{}
 	var sources []cluster.Zone
@@ -122,7 +123,7 @@ func spread(planned []volumes.Volume, chosen Zones, targets []cluster.Zone) (map
 		case len(targets) == 0:
 			own[store] = ""
 		case !slices.ContainsFunc(sources, func(z cluster.Zone) bool { return !there(z) }):
-		case len(sources) >= len(targets):
+		case len(sources) > 1:
 			own[store] = targets[slices.Index(sources, zone)%len(targets)]
 		default:
 			own[store] = targets[ordinals[store]%len(targets)]
