@@ -253,6 +253,18 @@ func (s *Spec) resources() (out corev1.ResourceRequirements) {
 	return out
 }
 
+// Tolerates reports whether the scheduler may put the pod on a node with these taints.
+func (s *Spec) Tolerates(taints []corev1.Taint) bool {
+	return !slices.ContainsFunc(taints, func(taint corev1.Taint) bool {
+		return taint.Effect != corev1.TaintEffectPreferNoSchedule &&
+			!slices.ContainsFunc(s.Tolerations, func(text string) bool {
+				t := toleration(text)
+				return t.Key == taint.Key && (t.Effect == "" || t.Effect == taint.Effect) &&
+					(t.Operator == corev1.TolerationOpExists || t.Value == taint.Value)
+			})
+	})
+}
+
 func toleration(text string) corev1.Toleration {
 	taint, effect, _ := strings.Cut(text, ":")
 	key, value, exact := strings.Cut(taint, "=")

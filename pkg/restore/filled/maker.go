@@ -26,8 +26,8 @@ const Deadline = 60 * 24 * time.Hour
 
 // Kube is what a Maker asks Kubernetes besides.
 type Kube interface {
-	// Zones lists the zones of the nodes with these labels that take pods.
-	Zones(ctx context.Context, with map[string]string) ([]cluster.Zone, error)
+	// Zones lists the zones of the nodes that take such pods.
+	Zones(ctx context.Context, of *workers.Spec) ([]cluster.Zone, error)
 	// AllowedToFill checks every permission that filling volumes needs; the first missing one is Denied.
 	AllowedToFill(ctx context.Context, namespace string) error
 }

@@ -26,7 +26,7 @@ func (m *Maker) Plan(ctx context.Context, backup *manifest.Manifest, chosen Zone
 		return plan, err
 	}
 	plan.DataBytes, plan.LargestBytes = m.source.Bytes()
-	targets, err := m.kube.Zones(ctx, m.fill.Options.Pod.NodeSelector)
+	targets, err := m.kube.Zones(ctx, &m.fill.Options.Pod)
 	if err != nil {
 		return plan, err
 	}
