@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -120,6 +121,22 @@ func TestBindVolume_FilledClaim_IsThePods(t *testing.T) {
 	require.NoError(t, l.client.StartTiKV(t.Context(), target, volumes...))
 	l.awaitReady(t, target, 3)
 	l.taken(t, volumes, func() { require.NoError(t, l.client.DeleteCluster(t.Context(), target, run, false)) })
+}
+
+// With TiDB Operator 2.x the claims of the target are there beside those that are filled, so a quota must have both.
+func TestTarget2_DryRun_QuotaForClaimsThatAreFilledToo(t *testing.T) {
+	t.Parallel()
+	r := newLab(t).backUpCore(t)
+	n := len(r.volumes)
+	r.limit(t, "small", map[string]any{}, fields(fmt.Sprintf("persistentvolumeclaims=%d", 2*n-1)), nil)
+	require.NoError(t, r.client.DryRun(t.Context(), r.source, r.to, r.volumes, false))
+	for i := range r.volumes {
+		r.volumes[i].Filled = &kube.FilledClaim{Driver: "ebs.csi.aws.com", Class: "ebs-sc"}
+	}
+	err := r.client.DryRun(t.Context(), r.source, r.to, r.volumes, false)
+	require.ErrorContains(t, err, fmt.Sprintf("the restore needs %d of persistentvolumeclaims", 2*n))
+	r.limit(t, "small", map[string]any{}, fields(fmt.Sprintf("persistentvolumeclaims=%d", 2*n)), nil)
+	require.NoError(t, r.client.DryRun(t.Context(), r.source, r.to, r.volumes, false))
 }
 
 // Those of TiDB Operator 2.x do, and not before they are started.

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -104,6 +105,15 @@ func (c *Client) restoredDemand(
 		need.Claims(1, pvc.Spec.Resources.Requests[corev1.ResourceStorage], class)
 	}
 	return need, nil
+}
+
+// addFilled adds the claims that are filled, which are there until the target's claims get their volumes.
+func addFilled(need operator1.Demand, volumes []RestoredVolume) {
+	for _, v := range volumes {
+		if v.Filled != nil {
+			need.Claims(1, *resource.NewQuantity(v.SizeGiB<<30, resource.BinarySI), v.Filled.Class)
+		}
+	}
 }
 
 // tryQuota checks the quotas for the target and its volumes, or for the volumes alone if the cluster already exists:

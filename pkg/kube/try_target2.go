@@ -53,6 +53,7 @@ func (g generation2) dryRun(
 	if err != nil {
 		return err
 	}
+	addFilled(need, volumes)
 	if err := g.checkQuota(ctx, to.Name, need); err != nil {
 		return err
 	}
