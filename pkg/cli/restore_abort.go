@@ -17,9 +17,10 @@ func (a *app) restoreAbortCommand() *cobra.Command {
 		Short: "Remove everything that a killed or failed restore left",
 		Long: `Remove everything that a killed or failed restore left.
 
-That is its cluster, claims and persistent volumes, its EBS volumes, and any fast
-snapshot restore that it enabled. The run's id is in the restore's output, on everything
-that it made (tisnap.io/run), and in the output of tisnap gc.
+That is its cluster, claims and persistent volumes, the Jobs that filled volumes, with
+their claims, its EBS volumes, and any fast snapshot restore that it enabled. The run's id
+is in the restore's output, on everything that it made (tisnap.io/run), and in the output
+of tisnap gc.
 
 It refuses, without deleting anything, while the run is alive or another run has the
 cluster, and if the cluster has served or may serve: finish such a restore with tisnap

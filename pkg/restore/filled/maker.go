@@ -185,10 +185,9 @@ func (v *Volume) Planned(plan *kube.FilledClaim) (cluster.VolumeID, kube.FilledC
 // remainsFilled is the volumes' key in Remains.
 const remainsFilled = "volumes of the archive"
 
-// removal describes how to find and delete what the run made.
+// removal is the command that deletes what the run made.
 func (m *Maker) removal() string {
-	return fmt.Sprintf("tisnap archive restore %s --to-claims --remove --run-id %s -n %s with the repository's flags",
-		m.source.ID, m.owner.Run, m.owner.Target.Namespace)
+	return fmt.Sprintf("tisnap restore abort %s", m.owner.Run)
 }
 
 // Kept describes the volumes when the lock is lost.

@@ -118,7 +118,7 @@ func mapZones(
 			to = from
 		}
 		if to == "" {
-			return nil, failure.New(failure.Usage, "map zones", string(from), "%sthis account and region have %s",
+			return nil, failure.New(failure.Usage, "map zones", string(from), "%sthe target has %s",
 				elsewhere(from), target).
 				WithHint("choose where its volumes go: --az-map %s=%s, or --target-az for all", from, first(target))
 		}
@@ -143,9 +143,9 @@ func MapNamed(
 }
 
 func noZone(word string, target zoneSet) error {
-	return failure.New(failure.Usage, "check zone", word, "%sthis account and region have %s",
+	return failure.New(failure.Usage, "check zone", word, "%sthe target has %s",
 		elsewhere(cluster.Zone(word)), target).
-		WithHint("name one of them with --target-az or --az-map, by name or id")
+		WithHint("name one of them with --target-az or --az-map")
 }
 
 // elsewhere refuses zones outside the Region, such as Local Zones: EC2 offers other volume types there, and no fast
