@@ -17,9 +17,13 @@ import (
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
-// exchangedKey is an annotation of the persistent volume of a claim whose exchange has begun, and of the one that takes
-// its place: the claim's UID.
-const exchangedKey = "tisnap.io/exchanged"
+const (
+	// exchangedKey is an annotation of the persistent volume of a claim whose exchange has begun, and of the one that
+	// takes its place: the claim's UID.
+	exchangedKey = "tisnap.io/exchanged"
+	// claimKey is one of the persistent volume that takes its place, which is for another claim: the claim's name.
+	claimKey = "tisnap.io/exchanged-claim"
+)
 
 // soonest is the first pause of an exchange: most of it is several writes, of which nothing has to be waited for.
 const soonest = 20 * time.Millisecond
@@ -72,8 +76,6 @@ func (c *Claims) exchange(
 		return nil, err
 	case s.old == nil && s.made == nil:
 		return nil, failure.New(failure.NotFound, op, claim.String(), "its volume is gone")
-	case s.old == nil && s.claim == nil:
-		return s.made, nil
 	case s.old != nil && (s.old.Spec.CSI == nil || !isBlock(s.old.Spec.VolumeMode)):
 		return nil, failure.New(failure.Unready, op, claim.String(),
 			"persistent volume %s is not a block volume of a CSI driver", s.old.Name)
@@ -88,12 +90,12 @@ func (c *Claims) exchange(
 			return nil, err
 		}
 	}
-	if s.old != nil {
-		if err := c.retain(ctx, s.old, claim); err != nil {
-			return nil, err
-		}
+	if err := c.retainBoth(ctx, s, claim); err != nil {
+		return nil, err
 	}
 	switch {
+	case s.old == nil && s.claim == nil:
+		return s.made, nil
 	case s.made == nil:
 		return nil, c.make(ctx, s, claim, want)
 	case s.claim != nil && s.claim.DeletionTimestamp != nil, s.claim == nil && s.old.DeletionTimestamp != nil:
@@ -137,6 +139,23 @@ func (c *Claims) stand(ctx context.Context, claim Claim, op string) (s stand, er
 			WithHint("kubectl -n %s get pvc %s -o yaml: whose is it?", claim.Namespace, claim.Name)
 	}
 	return s, nil
+}
+
+// retainBoth keeps the disk whatever becomes of the claim and of either persistent volume. It is Limited while the one
+// that takes the claim's place is being deleted: nothing else goes as long as that may not stay.
+func (c *Claims) retainBoth(ctx context.Context, s stand, claim Claim) error {
+	if s.old != nil {
+		if err := c.retain(ctx, s.old, claim); err != nil {
+			return err
+		}
+	}
+	if s.made == nil {
+		return nil
+	}
+	if s.made.DeletionTimestamp != nil {
+		return still("exchange volume", claim, "persistent volume "+s.made.Name+" is being deleted")
+	}
+	return c.own(ctx, s.made, claim, corev1.PersistentVolumeReclaimRetain)
 }
 
 // retain keeps the disk whatever becomes of the claim, and notes that the run did so.
@@ -187,6 +206,7 @@ func exchanged(want, old *corev1.PersistentVolume, claim Claim) *corev1.Persiste
 		}
 	}
 	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, exchangedKey, claim.UID)
+	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, claimKey, claim.Name)
 	runmark.Put(pv, claim.Run)
 	return pv
 }

@@ -1,6 +1,7 @@
 package blockvolume
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -32,7 +33,7 @@ func (c *Claims) Made(ctx context.Context, run cluster.RunID, namespace string) 
 }
 
 // Left are the run's claims in a namespace that are gone, or in whose place there are others by now, while their
-// volumes are there: those that carry the run's mark. Remove waits for such a volume to be deleted.
+// volumes are there: those that are filled and carry the run's mark. Remove waits for such a volume to be deleted.
 func (c *Claims) Left(ctx context.Context, run cluster.RunID, namespace string) ([]Claim, error) {
 	const op = "find volumes of run"
 	list, err := c.core.PersistentVolumes().List(ctx, runmark.Selector(run))
@@ -43,16 +44,16 @@ func (c *Claims) Left(ctx context.Context, run cluster.RunID, namespace string) 
 	for i := range list.Items {
 		pv := &list.Items[i]
 		of := pv.Spec.ClaimRef
-		if !runmark.MadeBy(pv, run) || of == nil || of.Namespace != namespace {
+		if !runmark.MadeBy(pv, run) || !IsFilled(pv) || of == nil || of.Namespace != namespace {
 			continue
 		}
 		claim := Claim{namespace, of.Name, string(of.UID), run, ""}
+		if isExchanged(pv) {
+			claim.UID, claim.Name = pv.Annotations[exchangedKey], cmp.Or(pv.Annotations[claimKey], of.Name)
+		}
 		has, err := c.hasClaim(ctx, pv, claim)
 		if err != nil {
 			return nil, err
-		}
-		if isExchanged(pv) {
-			claim.UID = pv.Annotations[exchangedKey]
 		}
 		if !has && !slices.ContainsFunc(left, func(c Claim) bool { return c.UID == claim.UID }) {
 			left = append(left, claim)
@@ -61,10 +62,12 @@ func (c *Claims) Left(ctx context.Context, run cluster.RunID, namespace string) 
 	return left, nil
 }
 
-// hasClaim reports whether the claim that a volume is bound to, or reserved for, is there.
+// hasClaim reports whether the run's claim of a volume is there, or the one that it is for once it is exchanged.
 func (c *Claims) hasClaim(ctx context.Context, pv *corev1.PersistentVolume, claim Claim) (bool, error) {
 	if isExchanged(pv) {
-		return c.reserved(ctx, pv)
+		if live, err := c.reserved(ctx, pv); live || err != nil {
+			return live, err
+		}
 	}
 	found, err := c.get(ctx, claim, "find volumes of run")
 	return found != nil, err
