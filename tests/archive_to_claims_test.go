@@ -158,7 +158,7 @@ func sameContent(t *testing.T, a, b *disk.Image) bool {
 
 // The pods of Jobs write the volumes of the backup to those of a CSI driver, byte by byte, and of what is removed nothing is
 // left.
-func TestArchiveRestore_ToClaims_AreTheBackupsVolumes(t *testing.T) {
+func TestArchiveRestore_ToClaims_AreTheBackupsVolumes(t *testing.T) { //nolint:tparallel // they compare all that is there
 	t.Parallel()
 	f := newFar(t, 1)
 	for _, class := range []string{"ebs-sc", testbed.OtherClass} {

@@ -95,7 +95,7 @@ func (a *app) archiveFill(ctx context.Context, repo *repoFlags, ref string, to [
 		return nil // it is one of those that failed
 	})
 	s.end()
-	return errors.Join(a.print(doc), failure.Join(damageFirst(append(failed, err))...))
+	return errors.Join(a.print(doc), failure.Join(append(damageFirst(failed), err)...))
 }
 
 // damageFirst has the errors of damage, after which a retry is of no use, before all others: the first decides the exit

@@ -71,7 +71,7 @@ func (l *lab) filled(t *testing.T, of []kube.RestoredVolume) []kube.RestoredVolu
 
 // taken requires that the volumes are those of the target's claims alone, and stay when the target goes, until what the run
 // left is removed.
-func (l *lab) taken(t *testing.T, of []kube.RestoredVolume, delete func()) {
+func (l *lab) taken(t *testing.T, of []kube.RestoredVolume, remove func()) {
 	t.Helper()
 	mounted := map[cluster.VolumeID]bool{}
 	for _, pod := range must(l.client.TiKVPods(t.Context(), of[0].Cluster)) {
@@ -83,7 +83,7 @@ func (l *lab) taken(t *testing.T, of []kube.RestoredVolume, delete func()) {
 		require.True(t, mounted[v.Volume], "%s is no pod's", v.Volume)
 		require.Nil(t, l.server.Get("persistentvolumeclaims", v.Cluster.Namespace, v.Filled.Name))
 	}
-	delete()
+	remove()
 	for _, v := range of {
 		require.NotEmpty(t, l.disks.Zone(v.Volume), "it is removed by what made it")
 	}

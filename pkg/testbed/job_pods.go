@@ -33,7 +33,7 @@ func (t *Testbed) RunJobs(ctx context.Context, run func(ctx context.Context, pod
 			t.cfg.Logf("pod %s: %v", pod.Name, err)
 			code = cannotStart
 		}
-		return int32(code) //nolint:gosec // of a process
+		return int32(code)
 	})
 }
 

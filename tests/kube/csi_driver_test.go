@@ -31,16 +31,16 @@ func (s system) drives(t *testing.T) {
 	if s.standIn != nil {
 		return
 	}
-	real, err := kubetest.Connect(t.Context(), s.kubeconfig, t.Logf)
+	plane, err := kubetest.Connect(t.Context(), s.kubeconfig, t.Logf)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	t.Cleanup(func() {
 		cancel()
 		done.Wait()
-		real.Close()
+		plane.Close()
 	})
-	done.Go(func() { real.RunDriver(ctx, "ebs.csi.aws.com", newDriver(), s.namespace) })
+	done.Go(func() { plane.RunDriver(ctx, "ebs.csi.aws.com", newDriver(), s.namespace) })
 }
 
 // addNode adds a node of the stand-in that the pods of the test select.

@@ -263,7 +263,7 @@ func TestFillDevice_File_IsTheVolume(t *testing.T) {
 }
 
 // Only what stays as it is ends the Job that fills the device: one that is in use is tried again.
-func TestFillDevice_CannotBeOpened_UnreadyIfItMayPass(t *testing.T) {
+func TestFillDevice_CannotBeOpened_UnreadyIfItMayPass(t *testing.T) { //nolint:tparallel // they share the socket
 	t.Parallel()
 	folder := t.TempDir()
 	socket := filepath.Join(folder, "s") // ENXIO, as a device whose disk is not attached

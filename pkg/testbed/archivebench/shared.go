@@ -135,8 +135,8 @@ func (s *shared) fill(ctx context.Context, clock timescale.Clock) error {
 		id, device := cluster.StoreID(i+1), disk.New(int64(units)*segmentBytes)
 		for unit := range int64(units) {
 			for block := range int64(s.Blocks) {
-				_, _ = random.Read(page)                        // has no error
-				binary.BigEndian.PutUint64(page, uint64(block)) //nolint:gosec // it is not negative
+				_, _ = random.Read(page) // has no error
+				binary.BigEndian.PutUint64(page, uint64(block))
 				if _, err := device.WriteAt(page, unit*segmentBytes+block*blockBytes); err != nil {
 					return err
 				}
