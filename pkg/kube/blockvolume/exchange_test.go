@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -106,7 +107,7 @@ func (l *lab) reclaim(ctx context.Context, twice *bool) error {
 			continue
 		}
 		found, err := l.core.PersistentVolumeClaims("tidb").Get(ctx, pv.Spec.ClaimRef.Name, metav1.GetOptions{})
-		if err != nil || found.UID != pv.Spec.ClaimRef.UID {
+		if apierrors.IsNotFound(err) || err == nil && found.UID != pv.Spec.ClaimRef.UID {
 			*twice = *twice || len(list.Items) > 1
 			_ = l.core.PersistentVolumes().Delete(ctx, pv.Name, metav1.DeleteOptions{})
 		}
