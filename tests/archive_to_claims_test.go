@@ -210,6 +210,7 @@ func TestRestore_FromArchive_InAnotherRegion_BecomesVolumesOfTheClass(t *testing
 	}, f.flags...)
 	e = f.run(t, args...)
 	require.Equal(t, cli.ExitDone, e.code, e.stderr)
+	require.Contains(t, e.stderr, "pods fill the volumes: the archive is of "+testbed.Region)
 	f.requireRows(t, "copy", f.rows)
 	require.Empty(t, f.bed.EC2.MutatingCalls())
 	require.Empty(t, f.bed.EC2.Snapshots())

@@ -265,7 +265,7 @@ func (a *app) restoreDeps(
 		if deps.Archive, err = a.openSource(ctx, c, &f.archive, string(id), request, f.run); err != nil {
 			return deps, opts, err
 		}
-		if err := a.openWay(ctx, cmd, c, &f, k, &deps); err != nil {
+		if err := a.openWay(ctx, cmd, c, &f, k, &deps, request); err != nil {
 			return deps, opts, err
 		}
 		opts.Backup, opts.FromArchive = cluster.BackupID(deps.Archive.Archive.Backup), deps.Archive.Request()

@@ -1,15 +1,18 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/tisnap/tisnap/pkg/archive/volume"
+	"github.com/tisnap/tisnap/pkg/ebs"
 	"github.com/tisnap/tisnap/pkg/ebsdirect"
 	"github.com/tisnap/tisnap/pkg/estimate"
 	"github.com/tisnap/tisnap/pkg/failure"
@@ -106,7 +109,7 @@ type wayFlags struct {
 }
 
 func (f *wayFlags) add(cmd *cobra.Command) {
-	choose(cmd, cmd.Flags(), &f.way, "archive-via", []string{string(wayAuto), string(waySnapshots), string(wayVolumes)},
+	choose(cmd, cmd.Flags(), &f.way, archiveVia, []string{string(wayAuto), string(waySnapshots), string(wayVolumes)},
 		"with --from-archive: make EBS snapshots, then volumes of them; or fill volumes of a StorageClass by Jobs "+
 			"(--image), without EC2; auto does this in another region than the archived one, or without AWS")
 	f.fill.add(cmd, "with --archive-via volumes: StorageClass of the cluster's volumes (default: the source's)")
@@ -115,8 +118,10 @@ func (f *wayFlags) add(cmd *cobra.Command) {
 func (f *wayFlags) validate(cmd *cobra.Command, archive bool) error {
 	given := f.fill.typedOf(cmd)
 	switch {
-	case !archive && (given || f.way != wayAuto):
+	case !archive && (given || typed(cmd, archiveVia)):
 		return errors.New("--archive-via, --storage-class, --image and those of workers are for --from-archive")
+	case !archive:
+		return nil
 	case f.way == waySnapshots && given:
 		return errors.New("--storage-class, --image and those of workers are for --archive-via volumes")
 	case f.way == wayVolumes && f.fill.pod.Image == "":
@@ -128,33 +133,29 @@ func (f *wayFlags) validate(cmd *cobra.Command, archive bool) error {
 // openWay opens what a restore of an archive makes its volumes by: EC2, or what Jobs fill.
 func (a *app) openWay(
 	ctx context.Context, cmd *cobra.Command, c *connections, f *restoreFlags, k *kube.Client, deps *restore.Deps,
+	request journal.About,
 ) error {
 	region, err := deps.Archive.Region()
 	if err != nil {
 		return err
 	}
-	chosen := f.via.way
-	if chosen == wayAuto && f.volumeFlags.ofEBS(cmd) {
-		chosen = waySnapshots
+	e, why, err := chooseWay(ctx, cmd, c, f, deps, request, region)
+	if err != nil {
+		return err
 	}
-	if chosen != wayVolumes {
-		e, err := c.ebs(ctx)
-		noAWS := failure.Is(err, failure.Usage) || failure.Is(err, failure.Denied) && c.global.ebsRole == ""
-		if chosen == wayAuto && (noAWS || err == nil && e.Region() != region) {
-			chosen = wayVolumes
-		} else if err != nil {
-			return err
-		} else if deps.Archive.Blocks, err = c.ebsDirect(ctx, e.Region(), ebsdirect.Limits{}); err != nil {
-			return err
-		} else {
-			deps.EBS = e
-			return nil
-		}
+	if e != nil {
+		deps.EBS = e
+		deps.Archive.Blocks, err = c.ebsDirect(ctx, e.Region(), ebsdirect.Limits{})
+		return err
 	}
+	const instead = "EBS snapshots are made by --archive-via snapshots"
 	if f.via.fill.pod.Image == "" {
 		return failure.New(failure.Usage, "restore from archive", deps.Archive.ID,
-			"--image is missing: the archive is of %s, so its volumes are filled by pods", region).
-			WithHint("name the image of tisnap by --image; or have EBS snapshots made by --archive-via snapshots")
+			"--image is missing: %s, so the volumes are filled by pods", why).
+			WithHint("name the image of tisnap by --image; %s", instead)
+	}
+	if why != "" {
+		a.note(fmt.Sprintf("pods fill the volumes: %s; %s", why, instead))
 	}
 	deps.Fill = &filled.Way{
 		Kube: k, Claims: k.BlockVolumes(), Jobs: k.Jobs(), Class: f.via.fill.class, Workers: f.via.fill.workers,
@@ -163,6 +164,83 @@ func (a *app) openWay(
 	deps.Fill.Jobs.StartWithin = workersStart
 	deps.Fill.Claims.Interval, deps.Fill.Jobs.Interval = a.streams.poll, a.streams.poll
 	return nil
+}
+
+// chooseWay returns EC2 if snapshots are made; nil if pods fill the volumes, and why if the user did not ask for that.
+// A run that is resumed keeps its way. Only AWS that is not configured at all counts as none. region is the archive's;
+// "" if it does not say.
+func chooseWay(
+	ctx context.Context, cmd *cobra.Command, c *connections, f *restoreFlags, deps *restore.Deps, request journal.About,
+	region string,
+) (e *ebs.Client, why string, err error) {
+	chosen := f.via.way
+	if chosen == wayAuto {
+		earlier, err := unfinishedOf(ctx, deps, f.run, request)
+		switch {
+		case err != nil:
+			return nil, "", err
+		case earlier != nil && earlier.About.Request[archiveVia] == string(wayVolumes):
+			return nil, fmt.Sprintf("run %s, which is not finished, began so", earlier.ID), nil
+		case earlier != nil || f.volumeFlags.ofEBS(cmd):
+			chosen = waySnapshots
+		}
+	}
+	if chosen == wayVolumes {
+		return nil, "", nil
+	}
+	e, err = c.ebs(ctx)
+	if chosen == waySnapshots {
+		return e, "", err
+	}
+	switch {
+	case ebs.IsAbsent(err) && !c.global.namesAWS():
+		return nil, fmt.Sprintf("there is no AWS here (%s)", err), nil
+	case err == nil && region != "" && region != e.Region():
+		return nil, fmt.Sprintf("the archive is of %s, and this is %s", region, e.Region()), nil
+	}
+	return e, "", err
+}
+
+// archiveVia is the way in a run's request; none is that of snapshots.
+const archiveVia = "archive-via"
+
+// unfinishedOf returns the run that the command would resume, if it restores the same archive; nil if there is none.
+// named is the run that the user named; "" if none.
+func unfinishedOf(
+	ctx context.Context, deps *restore.Deps, named string, request journal.About,
+) (run *runs.Run, err error) {
+	if named != "" {
+		id, err := runID(named)
+		if err != nil {
+			return nil, err
+		}
+		if run, err = runs.Read(ctx, deps.Store, id); failure.Is(err, failure.NotFound) {
+			return nil, nil
+		} else if err != nil {
+			return nil, err
+		}
+	} else if run, err = runs.Last(ctx, deps.Store, request.Cluster); err != nil || run == nil {
+		return nil, err
+	}
+	proven, differs := run.About.SameCluster(run.ID, &request)
+	if differs != nil || !proven && named == "" || run.About.Operation != journal.Restore {
+		return nil, nil
+	}
+	for name, value := range deps.Archive.Request() {
+		if run.About.Request[name] != value {
+			return nil, nil
+		}
+	}
+	return run, nil
+}
+
+// namesAWS reports whether a flag or a variable names an account or a region of AWS.
+func (g *globalFlags) namesAWS() bool {
+	given := cmp.Or(g.profile, g.region, g.ebsRole)
+	for _, name := range []string{"AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"} {
+		given = cmp.Or(given, os.Getenv(name))
+	}
+	return given != ""
 }
 
 // archivedDoc is the archive of a restore.

@@ -54,13 +54,13 @@ func (f *volumeFlags) add(cmd *cobra.Command) {
 		"snapshot tag keys to copy to the volumes; no others are copied")
 }
 
-// ofEBS reports whether the user gave a flag that only EC2 can follow.
+// ofEBS reports whether the user gave an option that only EC2 can follow, be it by the environment.
 func (f *volumeFlags) ofEBS(cmd *cobra.Command) bool {
 	own := &cobra.Command{}
 	(&volumeFlags{}).add(own)
 	given := false
 	own.Flags().VisitAll(func(flag *pflag.Flag) {
-		given = given || flag.Name != "target-az" && flag.Name != "az-map" && typed(cmd, flag.Name)
+		given = given || flag.Name != "target-az" && flag.Name != "az-map" && cmd.Flag(flag.Name).Changed
 	})
 	return given
 }

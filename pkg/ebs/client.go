@@ -3,11 +3,13 @@ package ebs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials/ec2rolecreds"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
@@ -68,6 +70,18 @@ var (
 // regionTimeout bounds the query of the instance metadata service, which does not answer outside EC2.
 const regionTimeout = 2 * time.Second
 
+// absent is the cause of an error of Open where nothing names a region, or credentials of any kind.
+type absent struct{ error }
+
+func (a absent) Unwrap() error { return a.error }
+
+// IsAbsent reports whether Open has failed because no region or no credentials are configured at all. Those that are
+// configured and cannot be used, such as expired ones or those of a misspelled profile, are not absent.
+func IsAbsent(err error) bool {
+	var is absent
+	return errors.As(err, &is)
+}
+
 // Open resolves region and credentials and returns a client. It contacts AWS only as far as resolving credentials
 // requires. A missing region is a Usage error, missing credentials are Denied.
 func Open(ctx context.Context, c Config) (*Client, error) {
@@ -78,7 +92,7 @@ func Open(ctx context.Context, c Config) (*Client, error) {
 	}
 	if cfg.Region == "" {
 		if cfg.Region, err = instanceRegion(ctx, cfg); err != nil {
-			return nil, failure.New(failure.Usage, "find aws region", "", "no region configured: %w", err).
+			return nil, failure.New(failure.Usage, "find aws region", "", "no region configured: %w", absent{err}).
 				WithHint("set --region or AWS_REGION")
 		}
 	}
@@ -95,6 +109,9 @@ func Open(ctx context.Context, c Config) (*Client, error) {
 			return nil, failure.New(failure.Denied, "assume role", c.RoleARN, "%w", err).
 				WithHint("let the role's trust policy name this identity, and the external id that is sent, and give " +
 					"the identity sts:AssumeRole on the role; with EKS Pod Identity both need sts:TagSession, too")
+		}
+		if aws.IsCredentialsProvider(cfg.Credentials, (*ec2rolecreds.Provider)(nil)) { // the last of the chain
+			err = absent{err}
 		}
 		return nil, failure.New(failure.Denied, "find aws credentials", "", "%w", err).
 			WithHint("give the pod or user an IAM role, or set AWS_PROFILE")

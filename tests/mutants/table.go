@@ -9,7 +9,7 @@ import (
 func All() []Mutant {
 	return slices.Concat(
 		holdGuards(), forwardGuards(), operator2Guards(), changes2Guards(), backupGuards(), phaseGuards(), gcGuards(), provisionedGuards(), journalGuards(), deleteGuards(), lockGuards(), brokenLockGuards(), fencedGuards(), takenOverGuards(), restoreGuards(), resolveGuards(), marksGuards(), earlyApplyGuards(), publishedGuards(), markReadingGuards(), outsideGuards(),
-		recordGuards(), brGuards(), brCommandGuards(), robustGuards(), foundGuards(), doctorGuards(), reportingGuards(), reportGuards(), callGuards(), packageGuards(), kubeGuards(), identityGuards(), aheadGuards(), rebuildGuards(), settingsGuards(), archiveGuards(), reachGuards(), unitGuards(), workerGuards(), claimGuards(), claimFillGuards(), fromArchiveGuards(), archivingGuards(), fleetGuards(), rewriteGuards(), repairGuards(), slotGuards(), measuringGuards(), keptGuards(), verifiedGuards(), freeGuards(), directGuards(), copyGuards(), copyPlanGuards(), archiveTierGuards(), lockSetGuards(), adoptGuards(), drillGuards(), drillChoiceGuards(), drillRunGuards(),
+		recordGuards(), brGuards(), brCommandGuards(), robustGuards(), foundGuards(), doctorGuards(), reportingGuards(), reportGuards(), callGuards(), packageGuards(), kubeGuards(), identityGuards(), aheadGuards(), rebuildGuards(), settingsGuards(), archiveGuards(), reachGuards(), unitGuards(), workerGuards(), claimGuards(), claimFillGuards(), fromArchiveGuards(), wayGuards(), archivingGuards(), fleetGuards(), rewriteGuards(), repairGuards(), slotGuards(), measuringGuards(), keptGuards(), verifiedGuards(), freeGuards(), directGuards(), copyGuards(), copyPlanGuards(), archiveTierGuards(), lockSetGuards(), adoptGuards(), drillGuards(), drillChoiceGuards(), drillRunGuards(),
 	)
 }
 

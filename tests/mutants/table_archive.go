@@ -157,6 +157,34 @@ func fromArchiveGuards() []Mutant {
 	}
 }
 
+// wayGuards are those of how a restore from an archive makes its volumes.
+func wayGuards() []Mutant {
+	const file, meant = "pkg/cli/restore_archive.go", "a mistake of the user's is an error, and no other way"
+	const where, unused = "TestChooseWay_ByWhereTheCommandRuns", "TestChooseWay_AWSCannotBeUsed_IsNotNoAWS"
+	const resumed = "TestChooseWay_UnfinishedRun_ItsWay"
+	return []Mutant{
+		in(file, "a run that filled volumes is given up for one that makes snapshots", oneRun,
+			"		case earlier != nil && earlier.About", "		case false && earlier.About", resumed),
+		in(file, "a run that made snapshots is given up for one that fills volumes", oneRun,
+			"		case earlier != nil || f.volumeFlags", "		case f.volumeFlags", resumed),
+		in(file, "the way is that of a run of another Kubernetes cluster", oneRun,
+			"	if differs != nil || !proven && named == \"\" || run", "	if differs != nil && proven || run", resumed),
+		in(file, "the way is that of a run of another archive", oneRun,
+			"		if run.About.Request[name] != value {", "		if run.About.Request[name] == \"\" && value != \"\" {", resumed),
+		in(file, "a named account that cannot be used counts as no AWS", meant,
+			"	case ebs.IsAbsent(err) && !c.global.namesAWS():", "	case ebs.IsAbsent(err):", unused),
+		in(file, "credentials that cannot be used count as no AWS", meant,
+			"	case ebs.IsAbsent(err) && !c", "	case err != nil && !c", unused),
+		in(file, "an archive that names no region counts as another one's", askedIsDone,
+			"	case err == nil && region != \"\" && region", "	case err == nil && region", where),
+		in("pkg/cli/restore_volume.go", "a setting of EBS volumes in the environment is refused by the default way", askedIsDone,
+			"cmd.Flag(flag.Name).Changed", "typed(cmd, flag.Name)", where),
+		in("pkg/ebs/client.go", "credentials that have expired count as none", meant,
+			"		if aws.IsCredentialsProvider(cfg.Credentials, (*ec2rolecreds.Provider)(nil)) {", "		if (*ec2rolecreds.Provider)(nil) == nil {",
+			"TestIsAbsent_NothingIsConfigured"),
+	}
+}
+
 // keptGuards are those of Object Lock on what a repository has.
 func keptGuards() []Mutant {
 	const (
