@@ -71,19 +71,11 @@ func (c *Claims) exchange(
 ) (*corev1.PersistentVolume, error) {
 	const op = "exchange volume"
 	s, err := c.stand(ctx, claim, op)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = s.exchangeable(claim, op)
+	}
+	if err != nil {
 		return nil, err
-	case s.old == nil && s.made == nil:
-		return nil, failure.New(failure.NotFound, op, claim.String(), "its volume is gone")
-	case s.old != nil && (s.old.Spec.CSI == nil || !isBlock(s.old.Spec.VolumeMode)):
-		return nil, failure.New(failure.Unready, op, claim.String(),
-			"persistent volume %s is not a block volume of a CSI driver", s.old.Name)
-	case s.other != "":
-		return nil, failure.New(failure.Conflict, op, claim.String(),
-			"its disk is that of persistent volume %s, too", s.other).WithHint(keepHint)
-	case s.claim == nil && s.made == nil:
-		return nil, failure.New(failure.NotFound, op, claim.String(), "someone deleted it")
 	}
 	if s.claim != nil {
 		if err := c.noPod(ctx, claim, op, true); err != nil {
@@ -112,6 +104,23 @@ type stand struct {
 	claim     *corev1.PersistentVolumeClaim
 	old, made *corev1.PersistentVolume
 	other     string
+}
+
+// exchangeable reports why the volume must not be exchanged; nil if it may be, or has been.
+func (s *stand) exchangeable(claim Claim, op string) error {
+	switch {
+	case s.old == nil && s.made == nil:
+		return failure.New(failure.NotFound, op, claim.String(), "its volume is gone")
+	case s.old != nil && (s.old.Spec.CSI == nil || !isBlock(s.old.Spec.VolumeMode)):
+		return failure.New(failure.Unready, op, claim.String(),
+			"persistent volume %s is not a block volume of a CSI driver", s.old.Name)
+	case s.other != "":
+		return failure.New(failure.Conflict, op, claim.String(),
+			"its disk is that of persistent volume %s, too", s.other).WithHint(keepHint)
+	case s.claim == nil && s.made == nil:
+		return failure.New(failure.NotFound, op, claim.String(), "someone deleted it")
+	}
+	return nil
 }
 
 // stand reads it. A claim that is not the run's is a Conflict.
