@@ -30,7 +30,7 @@ func differing() []string {
 		// Which process of the run asked for a volume, or took it over.
 		`\.Tags\.tisnap\.io/epoch$`,
 		// For which claim a disk was made, which is another one's by then.
-		`/exchanged$`, `\.Tags\.(CSIVolumeName|kubernetes\.io/created-for/pvc?/name)$`,
+		`/exchanged(-claim)?$`, `\.Tags\.(CSIVolumeName|kubernetes\.io/created-for/pvc?/name)$`,
 		// What a resumed run reports about its attempts. A step that was undone is in the list again.
 		`^report\.(processes\.|wallSeconds$|hold\.attempts$)`, `^report\.phases\..*\.steps\.length$`, `\.parts\.length$`,
 		// Regions that TiDB wrote to meanwhile, or that a process recovered before it died, are flashed back; others are not.
