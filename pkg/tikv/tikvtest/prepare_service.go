@@ -201,8 +201,12 @@ func (s *Store) waitRegionApplied(ctx context.Context, asked *metapb.Region) *er
 }
 
 // awaitProposed waits until the views have what was proposed before. As in TiKV, who asks about a log gets it from who
-// appends to it, and not from a copy that may be older: a command that was proposed just before a lease is in it.
+// appends to it, and not from a copy that may be older: a command that was proposed just before a lease is in it. A
+// static store has no log.
 func (s *Store) awaitProposed(ctx context.Context) {
+	if s.opts.Static {
+		return
+	}
 	done := make(chan struct{})
 	// The first may be handled together with a proposal, the second only once that is published.
 	s.raft.post(raftTask{fn: func(*peer) {
