@@ -99,7 +99,7 @@ type way string
 const (
 	wayAuto      way = "auto"
 	waySnapshots way = "snapshots"
-	wayVolumes   way = "volumes"
+	wayVolumes   way = journal.ViaVolumes
 )
 
 // wayFlags choose it.
@@ -109,7 +109,7 @@ type wayFlags struct {
 }
 
 func (f *wayFlags) add(cmd *cobra.Command) {
-	choose(cmd, cmd.Flags(), &f.way, archiveVia, []string{string(wayAuto), string(waySnapshots), string(wayVolumes)},
+	choose(cmd, cmd.Flags(), &f.way, journal.ArchiveVia, []string{string(wayAuto), string(waySnapshots), string(wayVolumes)},
 		"with --from-archive: make EBS snapshots, then volumes of them; or fill volumes of a StorageClass by Jobs "+
 			"(--image), without EC2; auto does this in another region than the archived one, or without AWS")
 	f.fill.add(cmd, "with --archive-via volumes: StorageClass of the cluster's volumes (default: the source's)")
@@ -118,7 +118,7 @@ func (f *wayFlags) add(cmd *cobra.Command) {
 func (f *wayFlags) validate(cmd *cobra.Command, archive bool) error {
 	given := f.fill.typedOf(cmd)
 	switch {
-	case !archive && (given || typed(cmd, archiveVia)):
+	case !archive && (given || typed(cmd, journal.ArchiveVia)):
 		return errors.New("--archive-via, --storage-class, --image and those of workers are for --from-archive")
 	case !archive:
 		return nil
@@ -179,7 +179,7 @@ func chooseWay(
 		switch {
 		case err != nil:
 			return nil, "", err
-		case earlier != nil && earlier.About.Request[archiveVia] == string(wayVolumes):
+		case earlier != nil && earlier.About.WithoutEC2():
 			return nil, fmt.Sprintf("run %s, which is not finished, began so", earlier.ID), nil
 		case earlier != nil || f.volumeFlags.ofEBS(cmd):
 			chosen = waySnapshots
@@ -200,9 +200,6 @@ func chooseWay(
 	}
 	return e, "", err
 }
-
-// archiveVia is the way in a run's request; none is that of snapshots.
-const archiveVia = "archive-via"
 
 // unfinishedOf returns the run that the command would resume, if it restores the same archive; nil if there is none.
 // named is the run that the user named; "" if none.

@@ -83,7 +83,7 @@ func (x *choosing) died(t *testing.T, id cluster.RunID, chosen way, change func(
 	about := x.request
 	about.Request = x.deps.Archive.Request()
 	if chosen == wayVolumes {
-		about.Request[archiveVia] = string(wayVolumes)
+		about.Request[journal.ArchiveVia] = string(wayVolumes)
 	}
 	if change != nil {
 		change(&about)
