@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -144,9 +143,8 @@ func (a *app) archiveClaims(
 	if err != nil {
 		return err
 	}
-	stand := &podStates{sink: s.progress, last: map[uint64]string{}}
 	filler := &claims.Filler{
-		Claims: k.BlockVolumes(), Jobs: k.Jobs(), Stand: stand.show,
+		Claims: k.BlockVolumes(), Jobs: k.Jobs(), Stand: claims.Watch(showPods(s.progress)),
 		Options: claims.Options{
 			Run: claimsRun(run, found.id), Archive: found.id, Namespace: k.Namespace(), Workers: f.workers,
 			Pod:   a.podOf(&f.fillFlags, repo, found.Repository.ID().String()),
@@ -210,24 +208,13 @@ func (a *app) removeClaims(ctx context.Context, filler *claims.Filler, yes bool)
 	return err
 }
 
-// podStates shows how the pods stand, each change once.
-type podStates struct {
-	sink phase.Sink
-	mu   sync.Mutex
-	last map[uint64]string
-}
-
-func (p *podStates) show(store uint64, s workers.State) {
-	text := claims.Standing(s)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.last[store] == text {
-		return
+// showPods notes how the pods stand.
+func showPods(sink phase.Sink) func(store uint64, text string, s workers.State) {
+	return func(store uint64, text string, _ workers.State) {
+		sink.Emit(phase.Event{
+			Type: phase.Note, Time: time.Now(), Phase: phaseRestore, Step: fmt.Sprintf("store %d", store), Message: text,
+		})
 	}
-	p.last[store] = text
-	p.sink.Emit(phase.Event{
-		Type: phase.Note, Time: time.Now(), Phase: phaseRestore, Step: fmt.Sprintf("store %d", store), Message: text,
-	})
 }
 
 func (d *archiveClaimsDoc) names() (names []string) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
@@ -363,8 +364,22 @@ func (f *Filler) made(ctx context.Context) (jobs []workers.Job, made []blockvolu
 	return jobs, made, err
 }
 
-// Standing is how a store's pod stands, in a few words.
-func Standing(s workers.State) string {
+// Watch makes a Filler's Stand that calls show with how a store's pod stands, in a few words, each change once, and one
+// call at a time.
+func Watch(show func(store uint64, text string, s workers.State)) func(store uint64, s workers.State) {
+	var mu sync.Mutex
+	shown := map[uint64]string{}
+	return func(store uint64, s workers.State) {
+		mu.Lock()
+		defer mu.Unlock()
+		if text := standing(s); shown[store] != text {
+			shown[store] = text
+			show(store, text, s)
+		}
+	}
+}
+
+func standing(s workers.State) string {
 	switch {
 	case s.Done:
 		return "its volumes are filled"

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/tisnap/tisnap/pkg/archive/claims"
@@ -121,8 +120,7 @@ func (m *Maker) Fill(ctx context.Context, s *phase.Scope, of *manifest.Manifest)
 			m.removal())
 	})
 	s.Expect(int64(len(of.Snapshots)), "volumes")
-	shown := standing{of: m.source, s: s, last: map[uint64]string{}}
-	m.fill.Stand = shown.show
+	m.fill.Stand = claims.Watch(func(store uint64, text string, state workers.State) { m.show(s, store, text, state) })
 	items, err := m.fill.Fill(ctx, m.source.Archive)
 	var made Made
 	for _, one := range items {
@@ -136,29 +134,15 @@ func (m *Maker) Fill(ctx context.Context, s *phase.Scope, of *manifest.Manifest)
 	return made, err
 }
 
-// standing shows how the pods of stores stand, each change once.
-type standing struct {
-	of   *fromarchive.Source
-	s    *phase.Scope
-	mu   sync.Mutex
-	last map[uint64]string
-}
-
-func (t *standing) show(store uint64, state workers.State) {
-	text := claims.Standing(state)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.last[store] == text {
-		return
-	}
-	t.last[store] = text
-	t.s.Note("store %d: %s", store, text)
+// show notes how a store's pod stands, and counts the volumes of one that is done.
+func (m *Maker) show(s *phase.Scope, store uint64, text string, state workers.State) {
+	s.Note("store %d: %s", store, text)
 	if !state.Done {
 		return
 	}
-	for _, one := range t.of.Archive.Stores {
+	for _, one := range m.source.Archive.Stores {
 		if one.ID == store {
-			t.s.Advance(int64(len(one.Volumes)))
+			s.Advance(int64(len(one.Volumes)))
 		}
 	}
 }
