@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// availableWait is how long a new PV may take until it is Available; the real one takes less than a second.
+	// availableWait is how long a PV may take until it is Available; the real one takes less than a second.
 	availableWait     = 10 * time.Second
 	availableInterval = 100 * time.Millisecond
 )
@@ -139,7 +139,7 @@ func (c *Client) ensureVolume(
 // awaitAvailable waits until the binder has seen the PV. It gives up after a while: the claim is then bound later.
 func (c *Client) awaitAvailable(ctx context.Context, pv *corev1.PersistentVolume) error {
 	end := time.Now().Add(c.bindPatience)
-	for pv.Status.Phase == "" || pv.Status.Phase == corev1.VolumePending {
+	for unseen(pv) {
 		if time.Now().After(end) {
 			return nil
 		}
@@ -153,6 +153,18 @@ func (c *Client) awaitAvailable(ctx context.Context, pv *corev1.PersistentVolume
 		pv = now
 	}
 	return nil
+}
+
+// unseen reports whether the binder has not come to a PV yet: one that is new, or whose claim it has seen go and that
+// is reserved for another one since.
+func unseen(pv *corev1.PersistentVolume) bool {
+	switch pv.Status.Phase {
+	case "", corev1.VolumePending:
+		return true
+	case corev1.VolumeReleased:
+		return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID == ""
+	}
+	return false
 }
 
 func (c *Client) ensureClaim(

@@ -10,12 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/blockvolume"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/standin/fault"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
 
@@ -113,11 +115,25 @@ func TestBindVolume_FilledClaim_IsThePods(t *testing.T) {
 		kube.Target{Name: target, Run: run}))
 	require.NoError(t, l.server.AddStorageClass("ebs-sc"))
 	volumes := l.filled(t, l.restored(pods, target, "us-west-2b"))
+	var early []string
+	require.NoError(t, l.faults.Add(fault.Rule{
+		Point: "kube.create.persistentvolumeclaims", Position: fault.Slow, Times: len(volumes), Do: func() {
+			for _, pv := range l.server.List("persistentvolumes", "") {
+				uid, _, _ := unstructured.NestedString(pv.Object, "spec", "claimRef", "uid")
+				phase, _, _ := unstructured.NestedString(pv.Object, "status", "phase")
+				if uid == "" && phase != string(corev1.VolumeAvailable) {
+					early = append(early, pv.GetName()+" is "+phase)
+				}
+			}
+		},
+	}))
 	for range 2 {
 		for _, v := range volumes {
 			require.NoError(t, l.client.BindVolume(t.Context(), v))
 		}
 	}
+	require.Empty(t, l.faults.Unreached())
+	require.Empty(t, early, "the real binder leaves a claim Pending until its next sync, 15 s later")
 	require.NoError(t, l.client.StartTiKV(t.Context(), target, volumes...))
 	l.awaitReady(t, target, 3)
 	l.taken(t, volumes, func() { require.NoError(t, l.client.DeleteCluster(t.Context(), target, run, false)) })

@@ -55,7 +55,7 @@ func (o *Operator) postpone(list []object) {
 		}
 		next := postponed{version: pvc.ResourceVersion}
 		pv, exists := typed[corev1.PersistentVolume](o.store, volumes, "", pvc.Spec.VolumeName)
-		if !exists || pv.Status.Phase == corev1.VolumePending {
+		if !exists || pv.Status.Phase != corev1.VolumeAvailable && pv.Status.Phase != corev1.VolumeBound {
 			next.until = o.now().Add(o.cfg.BindSync)
 		}
 		o.unbound[pvc.UID] = next
