@@ -109,6 +109,8 @@ func TestRun_FailsOnceTheClusterServes_IsRestoredAndUnfinished(t *testing.T) {
 			require.NoError(t, err, "the command that was named finishes it")
 			require.True(t, result.Restored)
 			require.Empty(t, l.bed.Nodes.Cluster(target()).PD.TTLConfigs(), "PD schedules again")
+			_, err = l.resolve(within(t), t)
+			require.Equal(t, failure.Conflict, failure.KindOf(err), "it is finished")
 		})
 	}
 }
