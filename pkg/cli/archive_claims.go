@@ -212,7 +212,8 @@ func (a *app) removeClaims(ctx context.Context, filler *claims.Filler, yes bool)
 func showPods(sink phase.Sink) func(store uint64, text string, s workers.State) {
 	return func(store uint64, text string, _ workers.State) {
 		sink.Emit(phase.Event{
-			Type: phase.Note, Time: time.Now(), Phase: phaseRestore, Step: fmt.Sprintf("store %d", store), Message: text,
+			Type: phase.Note, Time: time.Now(), Phase: phaseRestore, Step: fmt.Sprintf("store %d", store),
+			Message: text,
 		})
 	}
 }

@@ -109,7 +109,8 @@ type wayFlags struct {
 }
 
 func (f *wayFlags) add(cmd *cobra.Command) {
-	choose(cmd, cmd.Flags(), &f.way, journal.ArchiveVia, []string{string(wayAuto), string(waySnapshots), string(wayVolumes)},
+	ways := []string{string(wayAuto), string(waySnapshots), string(wayVolumes)}
+	choose(cmd, cmd.Flags(), &f.way, journal.ArchiveVia, ways,
 		"with --from-archive: make EBS snapshots, then volumes of them; or fill volumes of a StorageClass by Jobs "+
 			"(--image), without EC2; auto does this in another region than the archived one, or without AWS")
 	f.fill.add(cmd, "with --archive-via volumes: StorageClass of the cluster's volumes (default: the source's)")
