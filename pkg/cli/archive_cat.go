@@ -21,7 +21,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// archiveReads is how many ranges of packs are read at the same time. They take 80 MiB, and twice that until the
+// archiveReads is how many ranges of packs are read at the same time. They take 120 MiB, and twice that until the
 // garbage collector runs.
 const archiveReads = 8
 

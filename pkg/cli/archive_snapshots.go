@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// snapshotsAtOnce times what one takes is 290 MiB: 64 blocks on their way, and four reads.
+	// snapshotsAtOnce times what one takes is 290 MiB: 64 blocks on their way, three reads, and one in use.
 	snapshotsAtOnce = 4
-	snapshotReads   = 4
+	snapshotReads   = 3
 	// snapshotTimeout is how long a snapshot waits for its next block, and so for the command that resumes.
 	snapshotTimeout = 24 * time.Hour
 	// completeTimeout is how long EBS may take to complete a snapshot that has all blocks: AWS documents no bound.

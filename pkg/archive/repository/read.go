@@ -56,7 +56,8 @@ func spans(s format.Segment) (out []span) {
 // ReadBlocks reads all saved blocks of a segment, at most limit ranges of packs at the same time, and calls use for
 // each, concurrently and in no order. A block that is not exactly what was written, or whose pack is missing, is lost:
 // use gets the error, which is Corrupt and names the pack, in place of the block. The first error of use, or of the
-// storage, ends the reading. It takes up to 10 MiB of memory for each of limit.
+// storage, ends the reading. While blocks are used, others are read: it takes up to 10 MiB of memory for each of limit,
+// and for half as many more.
 func (r *Repository) ReadBlocks(ctx context.Context, s format.Segment, limit int, use Use) error {
 	return r.ReadPacked(ctx, s, limit, func(ctx context.Context, index int, _, block []byte, lost error) error {
 		return use(ctx, index, block, lost)
@@ -67,8 +68,9 @@ func (r *Repository) ReadBlocks(ctx context.Context, s format.Segment, limit int
 func (r *Repository) ReadPacked(ctx context.Context, s format.Segment, limit int, use UsePacked) error {
 	reading, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	err := parallel.Each(reading, limit, spans(s), func(ctx context.Context, _ int, at span) error {
-		err := r.readSpan(ctx, s, at, use)
+	rooms := make(chan struct{}, limit)
+	err := parallel.Each(reading, limit+limit/2, spans(s), func(ctx context.Context, _ int, at span) error {
+		err := r.readSpan(ctx, s, at, rooms, use)
 		if err != nil {
 			stop(err)
 		}
@@ -80,7 +82,10 @@ func (r *Repository) ReadPacked(ctx context.Context, s format.Segment, limit int
 	return err
 }
 
-func (r *Repository) readSpan(ctx context.Context, s format.Segment, at span, use UsePacked) error {
+// readSpan reads a span once there is room among the reads, and then uses its blocks.
+func (r *Repository) readSpan(
+	ctx context.Context, s format.Segment, at span, rooms chan struct{}, use UsePacked,
+) error {
 	pack, err := r.keys.Pack(at.pack)
 	if err != nil {
 		return eachOf(ctx, s, at, use, err)
@@ -90,13 +95,13 @@ func (r *Repository) readSpan(ctx context.Context, s format.Segment, at span, us
 		return err
 	}
 	defer r.readers.Put(reader)
-	behind, err := r.fill(ctx, at, reader)
+	behind, err := r.fill(ctx, at, rooms, reader)
 	switch {
 	case failure.Is(err, failure.NotFound) && failure.HintOf(err) == "": // with one, it is about the storage
 		err = failure.New(failure.Corrupt, "read pack", at.pack.Name.String(), "it is missing")
 		return eachOf(ctx, s, at, use, err)
 	case failure.Is(err, failure.Corrupt) && at.first != at.last: // it ends early, perhaps after some of the blocks
-		return r.readOneByOne(ctx, s, at, use)
+		return r.readOneByOne(ctx, s, at, rooms, use)
 	case failure.Is(err, failure.Corrupt):
 		return use(ctx, at.first, nil, nil, failure.Annotate(err, "read pack", at.pack.Name.String()))
 	case err != nil:
@@ -123,7 +128,13 @@ func (r *Repository) readSpan(ctx context.Context, s format.Segment, at span, us
 }
 
 // fill reads a span, and reports whether it was read from behind another version.
-func (r *Repository) fill(ctx context.Context, at span, into *reader) (behind bool, err error) {
+func (r *Repository) fill(ctx context.Context, at span, rooms chan struct{}, into *reader) (behind bool, err error) {
+	select {
+	case rooms <- struct{}{}:
+		defer func() { <-rooms }()
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
 	lost := r.store.GetRange(ctx, at.pack.Name.Path(), at.from, into.sealed)
 	if !damagedOrGone(lost) {
 		return false, lost
@@ -149,12 +160,14 @@ func (r *Repository) readBehind(ctx context.Context, at span, into *reader) (is 
 }
 
 // readOneByOne reads each block of a span by a request of its own.
-func (r *Repository) readOneByOne(ctx context.Context, s format.Segment, at span, use UsePacked) error {
+func (r *Repository) readOneByOne(
+	ctx context.Context, s format.Segment, at span, rooms chan struct{}, use UsePacked,
+) error {
 	for i := at.first; i <= at.last; i++ {
 		if s[i].State != format.Saved {
 			continue
 		}
-		if err := r.readSpan(ctx, s, spanOf(i, s[i]), use); err != nil {
+		if err := r.readSpan(ctx, s, spanOf(i, s[i]), rooms, use); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"filippo.io/age"
 	"github.com/stretchr/testify/require"
@@ -35,12 +37,16 @@ type counted struct {
 	*objstoretest.Memory
 	mu     sync.Mutex
 	ranges []int64
+	gate   chan struct{} // each read waits for it, unless it is nil
 }
 
 func (c *counted) GetRange(ctx context.Context, key string, offset int64, into []byte) error {
 	c.mu.Lock()
 	c.ranges = append(c.ranges, int64(len(into)))
 	c.mu.Unlock()
+	if c.gate != nil {
+		<-c.gate
+	}
 	return c.Memory.GetRange(ctx, key, offset, into)
 }
 
@@ -238,4 +244,40 @@ func TestReadBlocks_UseFails_IsTheError(t *testing.T) {
 	require.Equal(t, full, err)
 	require.Equal(t, 1, calls, "the others are not read")
 	require.Len(t, l.store.ranges, 1)
+}
+
+// What is read is used while the next is read, by no more reads than are allowed, and so much memory.
+func TestReadBlocks_UseTakesLong_OthersAreReadMeanwhile(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	s := l.put(t, blocks(8), 1)
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 2
+		reads, uses := make(chan struct{}), make(chan struct{})
+		l.store.gate = reads
+		var used atomic.Int64
+		done := make(chan error, 1)
+		go func() {
+			done <- l.ReadBlocks(t.Context(), s, limit, func(context.Context, int, []byte, error) error {
+				used.Add(1)
+				<-uses
+				return nil
+			})
+		}()
+		synctest.Wait()
+		require.Len(t, l.store.ranges, limit)
+		reads <- struct{}{}
+		reads <- struct{}{}
+		synctest.Wait()
+		require.EqualValues(t, limit, used.Load())
+		require.Len(t, l.store.ranges, limit+limit/2, "the next one is read")
+		reads <- struct{}{}
+		synctest.Wait()
+		require.EqualValues(t, limit+limit/2, used.Load())
+		require.Len(t, l.store.ranges, limit+limit/2, "there is no memory for a fourth")
+		close(reads)
+		close(uses)
+		require.NoError(t, <-done)
+		require.Len(t, l.store.ranges, 8)
+	})
 }

@@ -32,7 +32,7 @@ type Options struct {
 	Archives []string // their ids
 	Level    Level
 	Sample   float64 // the share of the blocks that Data reads, at random: 1 is all
-	Reads    int     // ranges of packs at the same time, each in up to 10 MiB of memory
+	Reads    int     // ranges of packs at the same time, in the memory of repository.ReadBlocks
 	// Against opens what a volume was archived from, to compare the Sample of its blocks with the map; NotFound is one
 	// that is gone. nil compares none.
 	Against func(ctx context.Context, a *format.Archive, of format.Volume) (volume.Source, error)

@@ -21,7 +21,7 @@ type Clearer interface {
 }
 
 // Restore writes all saved blocks of an archived volume to a target, clears the others of a Clearer, and reads so many
-// ranges of packs at the same time, each in up to 10 MiB of memory. Blocks that are not what was archived are not
+// ranges of packs at the same time, in the memory of ReadBlocks. Blocks that are not what was archived are not
 // written: at the end of their segment the error, which is Corrupt, names them all.
 func Restore(ctx context.Context, r *repository.Repository, v format.Volume, target Target, reads int) error {
 	return RestoreFrom(ctx, r, v, target, reads, Segments{})

@@ -15,7 +15,7 @@ import (
 const windowBlocks = 64
 
 // Stream writes an archived volume to w, from its first byte to its last, zeros included. It reads one window of 32 MiB
-// while it writes another, and so many ranges of packs at the same time, each in up to 10 MiB of memory. It ends before
+// while it writes another, and so many ranges of packs at the same time, in the memory of ReadBlocks. It ends before
 // the window of the first block that is not what was archived: w got the volume's beginning. The error, which is
 // Corrupt, names the blocks of that window.
 func Stream(ctx context.Context, r *repository.Repository, v format.Volume, w io.Writer, reads int) error {

@@ -34,9 +34,9 @@ const (
 )
 
 const (
-	// atOnce times what one snapshot takes is 290 MiB: 64 blocks on their way, and four reads.
+	// atOnce times what one snapshot takes is 290 MiB: 64 blocks on their way, three reads, and one in use.
 	atOnce = 4
-	reads  = 4
+	reads  = 3
 	// patience is how long a snapshot waits for its next block, and so for the process that resumes.
 	patience = 24 * time.Hour
 	// maxGenerations bounds the snapshots of one volume: EBS gave up all but the last.
