@@ -235,9 +235,10 @@ BENCH_archive  = hack/archive/peers.sh && bin/testbed bench-archive $(if $(ROUND
 BENCH_large    = bin/testbed bench-large $(if $(BLOCKS),--blocks=$(BLOCKS)) >bin/bench-large.json
 BENCH_far      = bin/testbed bench-far >bin/bench-far.json
 BENCH_shared   = bin/testbed bench-shared >bin/bench-shared.json
+BENCH_filled   = bin/testbed bench-filled >bin/bench-filled.json
 
 .PHONY: bench
-bench: $(if $(filter-out go storage estimate prune,$(SUITE)),build) ## measure SUITE=go (the default), storage, estimate, hold, marks, resolve, restore, ebs, blocks, prune, archive, large, far or shared
+bench: $(if $(filter-out go storage estimate prune,$(SUITE)),build) ## measure SUITE=go (the default), storage, estimate, hold, marks, resolve, restore, ebs, blocks, prune, archive, large, far, shared or filled
 	$(or $(BENCH_$(or $(SUITE),go)),$(error no SUITE=$(SUITE)))
 
 ##@ ship

@@ -171,6 +171,32 @@ figure beside what it must reach. The exit status is 1 if one does not.`,
 	return cmd
 }
 
+func benchFilledCommand() *cobra.Command {
+	c := archivebench.FilledConfig{MiB: 2048}
+	cmd := &cobra.Command{
+		Use:   "bench-filled",
+		Short: "Measure how fast volumes are filled from an archive, as JSON",
+		Long: `Measure how fast volumes are filled from an archive, as the pods of tisnap restore --archive-via volumes do it: to
+devices that take a number of bytes per second, and from a storage through a proxy with a round trip of 45 ms and a
+window of 512 KiB on each connection. The result goes to stdout as JSON and to stderr as a table, each figure beside
+what it must reach. The exit status is 1 if one does not.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := awsenv.Isolate(); err != nil {
+				return err
+			}
+			c.Progress = func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) }
+			result, err := archivebench.Filled(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			return printFigures("FilledVolumeBenchmark", result, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().IntVar(&c.MiB, "mib", c.MiB, "of the volume")
+	return cmd
+}
+
 // archiveImageCommand is what bench-archive measures of tisnap: the archive's engine on one image of a volume, in a
 // process of its own as the other programs are.
 func archiveImageCommand() *cobra.Command {

@@ -34,7 +34,7 @@ func root() *cobra.Command {
 	cmd.AddCommand(
 		demoCommand(), serveCommand(), crashCommand(), chaosCommand(), failingRunsCommand(),
 		soakCommand(), soakEBSCommand(), soakResolveCommand(), soakHoldCommand(), soakKubeCommand(), soakEarlyCommand(), soakArchiveCommand(), soakKillsCommand(), soakCopyCommand(),
-		benchResolveCommand(), benchStoresCommand(), benchEBSCommand(), benchBlocksCommand(), benchArchiveCommand(), archiveImageCommand(), benchLargeCommand(), benchFarCommand(), benchSharedCommand(), benchHoldCommand(), benchMarksCommand(), benchRestoreCommand(),
+		benchResolveCommand(), benchStoresCommand(), benchEBSCommand(), benchBlocksCommand(), benchArchiveCommand(), archiveImageCommand(), benchLargeCommand(), benchFarCommand(), benchSharedCommand(), benchFilledCommand(), benchHoldCommand(), benchMarksCommand(), benchRestoreCommand(),
 	)
 	return cmd
 }
