@@ -109,13 +109,28 @@ func AnyZone(class *storagev1.StorageClass) bool {
 	if mode := class.VolumeBindingMode; mode != nil && *mode == storagev1.VolumeBindingWaitForFirstConsumer {
 		return false
 	}
-	zones := 0
-	for _, term := range class.AllowedTopologies {
+	return len(Zones(class)) != 1
+}
+
+// Zones lists the zones in which a class may make volumes; nil is all. Drivers have labels of their own for zones, such
+// as topology.ebs.csi.aws.com/zone.
+func Zones(class *storagev1.StorageClass) (zones []cluster.Zone) {
+	for _, term := range class.AllowedTopologies { // any of them
+		named := false
 		for _, e := range term.MatchLabelExpressions {
-			zones += len(e.Values)
+			if !strings.HasSuffix(e.Key, "/zone") {
+				continue
+			}
+			named = true
+			for _, zone := range e.Values {
+				zones = append(zones, cluster.Zone(zone))
+			}
+		}
+		if !named {
+			return nil
 		}
 	}
-	return zones != 1
+	return zones
 }
 
 func (c *Claims) class(ctx context.Context, name string) (*storagev1.StorageClass, error) {

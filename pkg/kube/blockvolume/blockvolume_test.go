@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/cluster"
@@ -411,4 +412,29 @@ func TestMark_IsReadByTheNextMake(t *testing.T) {
 	err := l.claims.Mark(within(t, patience), made, "another archive")
 	require.True(t, failure.Is(err, failure.NotFound), "%v", err)
 	require.Equal(t, "an archive", l.make(t).Filled)
+}
+
+// Terms are alternatives, and drivers have labels of their own.
+func TestZones_OfAllowedTopologies(t *testing.T) {
+	t.Parallel()
+	term := func(key string, values ...string) corev1.TopologySelectorTerm {
+		return corev1.TopologySelectorTerm{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: key, Values: values}}}
+	}
+	for name, c := range map[string]struct {
+		terms []corev1.TopologySelectorTerm
+		want  []cluster.Zone
+	}{
+		"none":           {nil, nil},
+		"one driver":     {[]corev1.TopologySelectorTerm{term("topology.gke.io/zone", "a", "b")}, []cluster.Zone{"a", "b"}},
+		"two labels":     {[]corev1.TopologySelectorTerm{term("topology.kubernetes.io/zone", "a"), term("topology.ebs.csi.aws.com/zone", "b")}, []cluster.Zone{"a", "b"}},
+		"one zone":       {[]corev1.TopologySelectorTerm{term("topology.kubernetes.io/zone", "a")}, []cluster.Zone{"a"}},
+		"no zone":        {[]corev1.TopologySelectorTerm{term("rack", "r1")}, nil},
+		"or without one": {[]corev1.TopologySelectorTerm{term("topology.kubernetes.io/zone", "a"), term("rack", "r1")}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			class := &storagev1.StorageClass{AllowedTopologies: c.terms}
+			require.Equal(t, c.want, blockvolume.Zones(class))
+			require.Equal(t, len(c.want) != 1, blockvolume.AnyZone(class))
+		})
+	}
 }

@@ -56,6 +56,37 @@ func TestSpread_OverTheTargetsZones(t *testing.T) {
 	require.Equal(t, failure.Usage, failure.KindOf(err), "%v", err)
 }
 
+// Stores go where the classes of all their volumes may make them; no zone of such a kind is found before anything is made.
+func TestAllowed_ZonesOfAllClasses(t *testing.T) {
+	t.Parallel()
+	nodes := []cluster.Zone{"a", "b", "c"}
+	for name, c := range map[string]struct {
+		of   [][]cluster.Zone
+		want []cluster.Zone
+	}{
+		"all":      {[][]cluster.Zone{nil, nil}, nodes},
+		"some":     {[][]cluster.Zone{{"c", "a", "z"}, nil}, []cluster.Zone{"a", "c"}},
+		"of two":   {[][]cluster.Zone{{"a", "b"}, {"b", "c"}}, []cluster.Zone{"b"}},
+		"of none":  {[][]cluster.Zone{{"x"}}, nil},
+		"not both": {[][]cluster.Zone{{"a"}, {"b"}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := filled.Allowed(nodes, c.of...)
+			require.Equal(t, c.want, got)
+			if c.want == nil {
+				require.Equal(t, failure.Unready, failure.KindOf(err))
+				require.ErrorContains(t, err, "its volumes may only be in the zones")
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+	got, err := filled.Allowed(nil, []cluster.Zone{"a"})
+	require.NoError(t, err, "the nodes have no zones")
+	require.Empty(t, got)
+	require.Equal(t, []cluster.Zone{"a", "b", "c"}, nodes, "they stay as they are")
+}
+
 // The chosen class takes the place of each that the source names, and numbers stay as they are.
 func TestOfClass_ReplacesAllOfTheSources(t *testing.T) {
 	t.Parallel()

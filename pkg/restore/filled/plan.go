@@ -30,21 +30,23 @@ func (m *Maker) Plan(ctx context.Context, backup *manifest.Manifest, chosen Zone
 	if err != nil {
 		return plan, err
 	}
+	classes, err := m.classes(ctx, plan.Volumes, len(targets))
+	if err != nil {
+		return plan, err
+	}
 	zones := m.zones
 	if zones == nil {
+		if targets, err = allowed(targets, classes); err != nil {
+			return plan, err
+		}
 		if zones, err = spread(plan.Volumes, chosen, targets); err != nil {
 			return plan, err
 		}
 	}
-	classes := map[string]class{}
 	byRole := map[string]string{}
 	for i := range plan.Volumes {
-		v := &plan.Volumes[i]
+		v, of := &plan.Volumes[i], classes[i]
 		v.Zone = zones[v.Store]
-		of, err := m.class(ctx, v, classes, len(targets))
-		if err != nil {
-			return plan, err
-		}
 		if was := byRole[string(v.Role)]; was != "" && was != of.name {
 			return plan, failure.New(failure.Unready, "plan volumes", string(v.Role),
 				"the source's volumes of this role are of the StorageClasses %s and %s", was, of.name).
@@ -65,18 +67,52 @@ func (m *Maker) Plan(ctx context.Context, backup *manifest.Manifest, chosen Zone
 }
 
 // class is a StorageClass.
-type class struct{ name, driver string }
+type class struct {
+	name, driver string
+	zones        []cluster.Zone // in which it may make volumes; nil is all
+}
 
-// class returns the StorageClass of a volume, which makes volumes on demand, and where its pod is.
-func (m *Maker) class(ctx context.Context, v *volumes.Volume, known map[string]class, zones int) (class, error) {
+// classes returns the StorageClass of each volume.
+func (m *Maker) classes(ctx context.Context, planned []volumes.Volume, zones int) ([]class, error) {
+	known := map[string]class{}
+	out := make([]class, len(planned))
+	for i, v := range planned {
+		name, err := kube.ClassOf(v.Claim)
+		if err != nil {
+			return nil, failure.Annotate(err, "check storage class", "store "+v.Store.String())
+		}
+		if _, is := known[name]; !is {
+			if known[name], err = m.class(ctx, name, zones); err != nil {
+				return nil, err
+			}
+		}
+		out[i] = known[name]
+	}
+	return out, nil
+}
+
+// allowed are those of the zones in which all classes may make volumes.
+func allowed(zones []cluster.Zone, classes []class) ([]cluster.Zone, error) {
+	for _, of := range classes {
+		if of.zones == nil || len(zones) == 0 {
+			continue
+		}
+		both := slices.DeleteFunc(slices.Clone(zones), func(z cluster.Zone) bool {
+			return !slices.Contains(of.zones, z)
+		})
+		if len(both) == 0 {
+			return nil, failure.New(failure.Unready, "check storage class", of.name,
+				"its volumes may only be in the zones %v, and the nodes are in %v", of.zones, zones).
+				WithHint("name one of the nodes' zones by --storage-class, or other nodes by --worker-node-selector")
+		}
+		zones = both
+	}
+	return zones, nil
+}
+
+// class returns a StorageClass, which makes volumes on demand, and where its pod is.
+func (m *Maker) class(ctx context.Context, name string, zones int) (class, error) {
 	const op = "check storage class"
-	name, err := kube.ClassOf(v.Claim)
-	if err != nil {
-		return class{}, failure.Annotate(err, op, "store "+v.Store.String())
-	}
-	if found, is := known[name]; is {
-		return found, nil
-	}
 	found, err := m.fill.Claims.Class(ctx, name)
 	switch {
 	case failure.Is(err, failure.NotFound):
@@ -90,8 +126,7 @@ func (m *Maker) class(ctx context.Context, v *volumes.Volume, known map[string]c
 			WithHint("name one by --storage-class with volumeBindingMode: WaitForFirstConsumer, or the nodes of one " +
 				"zone by --worker-node-selector")
 	}
-	known[name] = class{found.Name, found.Provisioner}
-	return known[name], nil
+	return class{found.Name, found.Provisioner, blockvolume.Zones(found)}, nil
 }
 
 // spread chooses the zone of each store: what the user chose; or its own where the target has all zones of the source;
