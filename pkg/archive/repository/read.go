@@ -53,7 +53,7 @@ func spans(s format.Segment) (out []span) {
 	return out
 }
 
-// ReadBlocks reads all saved blocks of a segment, at most limit ranges of packs at the same time, and calls use for
+// ReadBlocks reads all saved blocks of a segment, at most limit ranges of packs (at least 1) at once, and calls use for
 // each, concurrently and in no order. A block that is not exactly what was written, or whose pack is missing, is lost:
 // use gets the error, which is Corrupt and names the pack, in place of the block. The first error of use, or of the
 // storage, ends the reading. While blocks are used, others are read: it takes up to 10 MiB of memory for each of limit,
@@ -68,6 +68,7 @@ func (r *Repository) ReadBlocks(ctx context.Context, s format.Segment, limit int
 func (r *Repository) ReadPacked(ctx context.Context, s format.Segment, limit int, use UsePacked) error {
 	reading, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	limit = max(limit, 1)
 	rooms := make(chan struct{}, limit)
 	err := parallel.Each(reading, limit+limit/2, spans(s), func(ctx context.Context, _ int, at span) error {
 		err := r.readSpan(ctx, s, at, rooms, use)
