@@ -15,7 +15,8 @@ func TestPreflight_OneTransientAnswer_IsTriedAgain(t *testing.T) { //nolint:tpar
 	l := newLab(t)
 	for _, rule := range []fault.Rule{
 		{Point: "kube.*", Nth: 1, Code: "ServiceUnavailable"},
-		{Point: "kube.*", Nth: 5, Code: "ServiceUnavailable"},
+		{Point: "kube.*", Nth: 10, Code: "ServiceUnavailable"},
+		{Point: "kube.create.selfsubjectaccessreviews", Code: "ServiceUnavailable"},
 		{Point: "sts.GetCallerIdentity", Code: "ServiceUnavailable"},
 	} {
 		t.Run(rule.Point, func(t *testing.T) {
