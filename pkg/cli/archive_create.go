@@ -100,13 +100,7 @@ func (f *archiveCreateFlags) add(a *app, cmd *cobra.Command, repo *repoFlags) {
 			"same request, else generated from the time)")
 	fl.StringVar(&f.base, "base", "",
 		"archive to compare with, or none (default: the newest one of the cluster that is not of a newer backup)")
-	levels := []string{string(codec.Auto)}
-	for _, l := range codec.Levels() {
-		if l != codec.Auto {
-			levels = append(levels, string(l))
-		}
-	}
-	choose(cmd, fl, &f.level, "compression", levels, "how hard blocks are compressed")
+	addCompression(cmd, &f.level)
 	var skips []string
 	for _, s := range create.SkipFrees() {
 		skips = append(skips, string(s))
@@ -143,6 +137,17 @@ func (f *archiveCreateFlags) validate(repo *repoFlags) error {
 		return errors.New("--lead is for --shared")
 	}
 	return f.lockWait.validate()
+}
+
+// addCompression adds --compression.
+func addCompression(cmd *cobra.Command, level *codec.Level) {
+	levels := []string{string(codec.Auto)}
+	for _, l := range codec.Levels() {
+		if l != codec.Auto {
+			levels = append(levels, string(l))
+		}
+	}
+	choose(cmd, cmd.Flags(), level, "compression", levels, "how hard blocks are compressed")
 }
 
 // addLimitRate adds --limit-rate, which readLimits reads.

@@ -133,11 +133,17 @@ func (d *archiveDoc) verified(v view) string {
 }
 
 func (d *archiveDoc) table(w io.Writer, v view) error {
+	of, ts := "backup", ""
+	if d.Imported {
+		of = "import"
+	}
+	if d.BackupTS != 0 {
+		ts = fmt.Sprintf("%s (%s)", d.BackupTS, v.text(d.BackupTS.Time()))
+	}
 	rows := [][2]string{
 		{"archive", d.ID}, {"repository", d.Repository}, {"writers", d.Writers},
-		{"retention", d.Retention.String()}, {"backup", d.Backup},
-		{"cluster", d.Cluster},
-		{"backup ts", fmt.Sprintf("%s (%s)", d.BackupTS, v.text(d.BackupTS.Time()))},
+		{"retention", d.Retention.String()}, {of, d.Backup},
+		{"cluster", d.Cluster}, {"backup ts", ts},
 		{"created", v.text(d.Created)}, {"base", d.Base}, {"size", iBytes(d.Size)}, {"data", iBytes(d.Data)},
 		{"verified", d.verified(v)},
 	}

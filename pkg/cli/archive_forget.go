@@ -61,9 +61,10 @@ func (a *app) archiveForgetCommand(repo *repoFlags) *cobra.Command {
 		Long: `Give archives up: those that are named, or that no rule keeps. A forgotten archive cannot be
 restored any more. The storage that only it uses is freed by tisnap archive prune.
 
-The rules are those of tisnap prune, by the time of the archived backup. Each cluster is treated
-separately, and its newest archive is kept; --of leaves those of other clusters alone. With names
-there are no rules, and an archive that cannot be read can be forgotten, too.
+The rules are those of tisnap prune, by the time of the archived backup or of the import. Each cluster,
+and each name of an import, is treated separately, and its newest archive is kept; --of leaves those of
+other clusters alone. With names there are no rules, and an archive that cannot be read can be
+forgotten, too.
 
 On a terminal it shows what would be forgotten and asks; otherwise it needs --yes.`,
 		Example: `  tisnap archive forget --keep-daily 30 --keep-monthly 12 --dry-run --repo s3://archive/prod \

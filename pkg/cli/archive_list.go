@@ -35,8 +35,9 @@ type archiveItem struct {
 
 // archiveSummary is what a list shows of an archive.
 type archiveSummary struct {
-	Backup   string     `json:"backup"`
+	Backup   string     `json:"backup"` // or the name of an import
 	BackupTS cluster.TS `json:"backupTS"`
+	Imported bool       `json:"imported,omitempty"` // it is of no backup
 	Cluster  string     `json:"cluster,omitempty"`
 	Created  time.Time  `json:"createdAt"`
 	Base     string     `json:"base,omitempty"`
@@ -49,7 +50,7 @@ type archiveSummary struct {
 func summary(a *format.Archive) *archiveSummary {
 	s := &archiveSummary{
 		Backup: a.Backup, BackupTS: cluster.TS(a.BackupTS), Cluster: a.Cluster, Created: a.Created, Base: a.Base,
-		Stores: len(a.Stores),
+		Stores: len(a.Stores), Imported: a.Imported(),
 	}
 	for _, store := range a.Stores {
 		s.Volumes += len(store.Volumes)
@@ -147,8 +148,15 @@ func (d *archiveListDoc) table(w io.Writer, v view) error {
 			t.row("", i.ID, "", "", "", "", "", "", "", "", "")
 			continue
 		}
-		t.row(v.cell(s.Created), i.ID, s.Backup, s.Cluster, iBytes(s.Size), iBytes(s.Data), s.Stores, s.Volumes,
-			d.now.Sub(s.Created).Truncate(time.Second), s.BackupTS, s.Base)
+		backup, ts := s.Backup, s.BackupTS.String()
+		if s.BackupTS == 0 {
+			ts = ""
+		}
+		if s.Imported {
+			backup = "import " + backup
+		}
+		t.row(v.cell(s.Created), i.ID, backup, s.Cluster, iBytes(s.Size), iBytes(s.Data), s.Stores, s.Volumes,
+			d.now.Sub(s.Created).Truncate(time.Second), ts, s.Base)
 	}
 	if err := t.write(w, v); err != nil {
 		return err

@@ -53,7 +53,7 @@ func (a *app) archiveRestoreCommand(repo *repoFlags) *cobra.Command {
 		Long: `Make images, EBS snapshots or volumes in Kubernetes of all archived volumes.
 
 With --to-dir, the images are in a folder, as store-4-storage.data-dir.img, beside the backup's
-manifest.json. Blocks of zeros are holes in them.
+manifest.json, which an import does not have. Blocks of zeros are holes in them.
 
 An image gets its name once all of it is right and on disk. The same command resumes: an image
 that is there is read and compared with the archive, block by block, and kept if it is the
@@ -114,8 +114,10 @@ func (a *app) archiveImages(ctx context.Context, found readArchive, dir string) 
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return failure.Wrap(err, failure.Usage, "create folder", dir)
 	}
-	if err := writeManifest(filepath.Join(dir, "manifest.json"), found.archive.Manifest.Data); err != nil {
-		return err
+	if !found.archive.Imported() {
+		if err := writeManifest(filepath.Join(dir, "manifest.json"), found.archive.Manifest.Data); err != nil {
+			return err
+		}
 	}
 	s, err := a.session()
 	if err != nil {

@@ -165,8 +165,9 @@ func (m *snapshotMaker) make(ctx context.Context, add func(bytes int64)) ([]rest
 // what an earlier process made. It carries no run, so that gc leaves it.
 func (m *snapshotMaker) describe(store uint64, v format.Volume) ebsdirect.NewSnapshot {
 	run := fmt.Sprintf("%s/%s/%s", m.ID(), m.id, m.flags.run)
-	tags := ebs.Tags{
-		ebs.TagArchive: m.id, ebs.TagBackup: m.archive.Backup, ebs.TagStore: fmt.Sprint(store), ebs.TagRole: v.Role,
+	tags := ebs.Tags{ebs.TagArchive: m.id, ebs.TagStore: fmt.Sprint(store), ebs.TagRole: v.Role}
+	if !m.archive.Imported() { // it is no backup's snapshot
+		tags[ebs.TagBackup] = m.archive.Backup
 	}
 	if m.archive.Cluster != "" {
 		tags[ebs.TagCluster] = m.archive.Cluster

@@ -44,3 +44,15 @@ func TestArchiveRestore_WrongFlags_Refused(t *testing.T) {
 		require.Equal(t, ExitCode(2), code, "%s: %s", args, stderr)
 	}
 }
+
+// A snapshot of an imported volume is found by its archive, and by no backup.
+func TestDescribe_Import_IsOfNoBackup(t *testing.T) {
+	t.Parallel()
+	m := &snapshotMaker{readArchive: readArchive{newArchiveLab(t).open(t), "one", anArchive("nightly", 1)}}
+	v := format.Volume{Role: "data", Source: "/dev/nvme1n1"}
+	require.Equal(t, "nightly", m.describe(4, v).Tags[ebs.TagBackup])
+	m.archive = &format.Archive{Backup: "nightly", Manifest: format.NewManifest(nil)}
+	tags := m.describe(4, v).Tags
+	require.NotContains(t, tags, ebs.TagBackup)
+	require.Equal(t, "one", tags[ebs.TagArchive])
+}

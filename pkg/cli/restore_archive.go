@@ -90,7 +90,9 @@ func (a *app) openSource(
 			a.warn(err)
 		}
 	})
-	return &fromarchive.Source{Repository: found.Repository, ID: found.id, Archive: found.archive}, nil
+	source := &fromarchive.Source{Repository: found.Repository, ID: found.id, Archive: found.archive}
+	_, err = source.Region() // which only the archive of a backup has
+	return source, err
 }
 
 // way is how a restore from an archive makes its volumes.

@@ -47,7 +47,7 @@ func layers() [][]string {
 		{"hold", "runs", "runner"},
 		{"preflight"},
 		{"resolve"}, // a restore's phase "resolve data" is the use case resolve
-		{"backup", "restore", "gc", "archive/create", "copyrun", "lockset", "adopt"},
+		{"backup", "restore", "gc", "archive/create", "archive/importer", "copyrun", "lockset", "adopt"},
 		{"drill"},
 		{"ui", "report", "doctor"},
 		{"history", "estimate", "notify", "metrics", "underway"},

@@ -144,6 +144,10 @@ func (r *run) findBase(ctx context.Context, s *phase.Scope) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if a.Imported() {
+		return "", failure.New(failure.Usage, "choose base", r.opts.Base, "it is an import, and of no cluster").
+			WithHint("leave --base out, or pass --base none")
+	}
 	if !r.sameCluster(a) {
 		return "", failure.New(failure.Usage, "choose base", r.opts.Base, "it is of another cluster: %s", a.Cluster).
 			WithHint("leave --base out, or pass --base none")

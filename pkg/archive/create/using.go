@@ -20,7 +20,7 @@ type using struct {
 // takeLease takes the lease of a new archive. What the run reads of the repository afterwards stays.
 func (r *run) takeLease(ctx context.Context) error {
 	if r.using.lease == nil {
-		if err := r.checkWriters(ctx); err != nil {
+		if err := lease.OneWriter(ctx, r.Repository.Objects(), r.Repository.Settings(), r.choice.Archive); err != nil {
 			return err
 		}
 		l, err := lease.Write(ctx, r.Repository.Objects(), r.choice.Archive, string(r.opts.Run))
@@ -43,26 +43,6 @@ func (r *run) condemned(ctx context.Context) (*lease.Condemned, error) {
 		r.using.known = known
 	}
 	return r.using.known, nil
-}
-
-// checkWriters refuses a second writer where the storage allows only one.
-func (r *run) checkWriters(ctx context.Context) error {
-	if r.Repository.Settings().Storage.ManyWriters() {
-		return nil
-	}
-	others, err := lease.All(ctx, r.Repository.Objects())
-	if err != nil {
-		return err
-	}
-	for i := range others {
-		if others[i].Archive != "" {
-			return failure.New(failure.Conflict, "create archive", r.choice.Archive,
-				"archive %s is being made, and the repository's storage allows one writer at a time: it ignores "+
-					"conditional writes", others[i].Archive).
-				WithHint("finish that run by its command; if it is given up, delete %s", others[i].Key)
-		}
-	}
-	return nil
 }
 
 // resumeLease continues with the lease of the run's earlier processes. If it was broken, what they stored may be gone:

@@ -16,9 +16,9 @@ const maxArchive = 64 << 20
 // forgotten, or its writer was stopped before it had committed. No archive is so short.
 const Tombstone = "tisnap: no archive"
 
-// Archive is one backup in a repository: the content of its object.
+// Archive is one backup, or import, in a repository: the content of its object.
 type Archive struct {
-	Backup   string    `json:"backup"` // the backup's name
+	Backup   string    `json:"backup"` // the backup's name, or the one that was given to an import
 	BackupTS uint64    `json:"backupTS,string"`
 	Cluster  string    `json:"cluster,omitempty"`
 	Created  time.Time `json:"created"`
@@ -35,6 +35,11 @@ type Manifest struct {
 
 // NewManifest returns the manifest with these bytes.
 func NewManifest(data []byte) Manifest { return Manifest{SHA256: sha256.Sum256(data), Data: data} }
+
+// Imported reports whether it is of plain volumes: it has nothing of a backup or a cluster.
+func (a *Archive) Imported() bool {
+	return a.Manifest.SHA256 == NewManifest(nil).SHA256 && a.Cluster == "" && a.BackupTS == 0
+}
 
 // Store is a store of TiKV, with its volumes.
 type Store struct {

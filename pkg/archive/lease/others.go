@@ -43,6 +43,26 @@ func All(ctx context.Context, store objstore.Store) ([]Other, error) {
 	return out, nil
 }
 
+// OneWriter returns a Conflict if another archive is being made, and the storage allows only one writer at a time.
+func OneWriter(ctx context.Context, store objstore.Store, settings format.Settings, archive string) error {
+	if settings.Storage.ManyWriters() {
+		return nil
+	}
+	others, err := All(ctx, store)
+	if err != nil {
+		return err
+	}
+	for i := range others {
+		if others[i].Archive != "" {
+			return failure.New(failure.Conflict, "create archive", archive,
+				"archive %s is being made, and the repository's storage allows one writer at a time: it ignores "+
+					"conditional writes", others[i].Archive).
+				WithHint("finish that run by its command; if it is given up, delete %s", others[i].Key)
+		}
+	}
+	return nil
+}
+
 // Blocks reports whether a list must wait for the lease.
 func (o *Other) Blocks(list List) bool { return o.Epoch < list.Epoch }
 

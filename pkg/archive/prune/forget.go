@@ -22,13 +22,14 @@ type Decision struct {
 	ID      string
 	Backup  string
 	Cluster string
-	Of      time.Time // the backup's time; zero if the archive cannot be read
+	Of      time.Time // the backup's time, or that of an import; zero if the archive cannot be read
 	Forget  bool
 	Reason  string
 }
 
-// Decide applies a policy to the archives of each cluster, by the time of their backups, and changes nothing. The
-// newest archive of a cluster is kept, and so is what cannot be read. The result is sorted by cluster, newest first.
+// Decide applies a policy to the archives of each cluster, by the time of their backups, and to the imports of each
+// name, by their own, and changes nothing. The newest archive of a cluster, or import of a name, is kept, and so is
+// what cannot be read. The result is sorted by cluster, newest first.
 func Decide(ctx context.Context, r *repository.Repository, p retention.Policy) ([]Decision, error) {
 	ids, err := r.Archives(ctx)
 	if err != nil {
@@ -50,6 +51,10 @@ func Decide(ctx context.Context, r *repository.Repository, p retention.Policy) (
 		d := Decision{ID: id, Backup: a.Backup, Cluster: a.Cluster, Of: cluster.TS(a.BackupTS).Time()}
 		all[id] = d
 		of, tags := a.Cluster, []string(nil)
+		if a.Imported() {
+			d.Of, of = a.Created, "import "+a.Backup
+			all[id] = d
+		}
 		if m, err := manifest.Decode(a.Manifest.Data); err == nil {
 			of, tags = fmt.Sprint(m.Source.ClusterID), m.Tags
 		}

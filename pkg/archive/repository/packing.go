@@ -42,6 +42,15 @@ type Packing struct {
 	begun int
 	below int          // all packs before it are stored
 	early map[int]bool // stored ones behind it
+
+	noting  sync.Mutex // one note at a time
+	waiting []waiting  // in the order in which they came
+}
+
+// waiting is a note, and how many packs must be stored before.
+type waiting struct {
+	begun int
+	note  func()
 }
 
 // Pack starts packing blocks of a source. The caller must call Wait.
@@ -61,6 +70,24 @@ func (p *Packing) Begun() (begun, below int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.begun, p.below
+}
+
+// WhenStored calls note, now or later, once all packs that were begun so far are stored: one note at a time, in the
+// order of the calls. What is packed from now on is in no pack before number from.
+func (p *Packing) WhenStored(note func(from int)) {
+	begun, below := p.Begun()
+	p.noting.Lock()
+	defer p.noting.Unlock()
+	p.waiting = append(p.waiting, waiting{begun, func() { note(below) }})
+	p.noteStored(below)
+}
+
+// noteStored calls the notes that wait for no pack. p.noting is held.
+func (p *Packing) noteStored(below int) {
+	for len(p.waiting) > 0 && p.waiting[0].begun <= below {
+		p.waiting[0].note()
+		p.waiting = p.waiting[1:]
+	}
 }
 
 // next numbers a pack.
@@ -93,9 +120,13 @@ func (p *Packing) upload(number int, pack *buffer) {
 		if err := p.repository.PutPack(p.ctx, p.Names.At(number), pack.data); err != nil {
 			return err
 		}
-		if below := p.done(number); p.Stored != nil {
+		below := p.done(number)
+		if p.Stored != nil {
 			p.Stored(below, int64(len(pack.data)))
 		}
+		p.noting.Lock()
+		defer p.noting.Unlock()
+		p.noteStored(below)
 		return nil
 	})
 }

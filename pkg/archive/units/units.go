@@ -126,6 +126,26 @@ func (s *Shared) Result(ctx context.Context, id ID, result any) error {
 	return err
 }
 
+// Record writes a further object of the work, of which there is none of its name. It must be the name of nothing above.
+func (s *Shared) Record(ctx context.Context, name string, content any) error {
+	return s.create(ctx, name, content)
+}
+
+// Records lists the names of recorded objects that begin so, sorted.
+func (s *Shared) Records(ctx context.Context, beginning string) (names []string, err error) {
+	objects, err := s.repository.Objects().List(ctx, s.prefix+beginning)
+	for _, o := range objects {
+		names = append(names, strings.TrimPrefix(o.Key, s.prefix))
+	}
+	return names, failure.Annotate(err, "list units", s.prefix)
+}
+
+// Recorded reads a recorded object.
+func (s *Shared) Recorded(ctx context.Context, name string, content any) error {
+	_, err := s.get(ctx, name, content)
+	return err
+}
+
 func (s *Shared) create(ctx context.Context, name string, content any) error {
 	object, err := s.repository.Keys().SealUnit(s.prefix+name, content)
 	if err != nil {

@@ -97,34 +97,64 @@ type Task struct {
 	// out now, are read from it, whether or not they changed. Without it they are a Usage error.
 	Whole Source
 	// Segments begin the map, and Packed reports further blocks that are in packs, both of an earlier process of the
-	// run: their blocks are not read.
+	// run: their blocks are not read. With Reread they are, and are not packed again where they are the same.
 	Segments []format.SegmentName
 	Packed   func(index int64) (format.Place, bool)
+	Reread   bool
 	// Progress is called with more blocks that were dealt with, concurrently. Wrote is called with each segment that
 	// was written: its packs may not be stored yet.
 	Progress func(more Stats)
 	Wrote    func(name format.SegmentName, of Stats)
 }
 
+// check returns a Usage error for what cannot be archived.
+func (t *Task) check() error {
+	if n := len(t.Base.Proofs); n > 0 && n != len(t.Base.Segments) {
+		return failure.New(failure.Usage, "archive volume", "", "its base has %d proofs of %d segments", n,
+			len(t.Base.Segments))
+	}
+	if _, is := t.Source.(Growing); is {
+		if t.Base.Differential || t.Free != nil || (len(t.Segments) > 0 || t.Packed != nil) && !t.Reread {
+			return failure.New(failure.Usage, "archive volume", "", "all blocks of a source without a size are read")
+		}
+		return nil
+	}
+	want := SegmentCount(t.Source.Size())
+	if t.Base.Differential && len(t.Base.Segments) > want || !t.Reread && len(t.Segments) > want {
+		return failure.New(failure.Usage, "archive volume", "",
+			"its base has %d segments, and %d are written: it has %d", len(t.Base.Segments), len(t.Segments), want)
+	}
+	return nil
+}
+
+// has reports whether the volume has segment k, if it has all before it.
+func (t *Task) has(ctx context.Context, k int) (bool, error) {
+	if stream, is := t.Source.(Growing); is {
+		return stream.More(ctx)
+	}
+	return k < SegmentCount(t.Source.Size()), nil
+}
+
 // Archive reads a source and writes its blocks and map. The result is good once the packs are stored: Flush, and the
 // packing's Wait. Its Role and Source are the caller's to fill in, and Stats are not those of Task.Segments.
 func (a *Archiver) Archive(ctx context.Context, task Task) (v format.Volume, stats Stats, err error) {
-	v.Size = task.Source.Size()
-	if n := len(task.Base.Proofs); n > 0 && n != len(task.Base.Segments) {
-		return v, stats, failure.New(failure.Usage, "archive volume", "", "its base has %d proofs of %d segments", n,
-			len(task.Base.Segments))
-	}
-	if want := SegmentCount(v.Size); len(task.Base.Segments) > want || len(task.Segments) > want {
-		return v, stats, failure.New(failure.Usage, "archive volume", "",
-			"its base has %d segments, and %d are written: it has %d", len(task.Base.Segments), len(task.Segments),
-			want)
+	if err := task.check(); err != nil {
+		return v, stats, err
 	}
 	checksum := format.NewChecksum()
-	for k := range SegmentCount(v.Size) {
+	for k := 0; ; k++ {
+		more, err := task.has(ctx, k)
+		if err != nil {
+			return v, stats, err
+		}
+		if !more {
+			v.Size, v.Checksum = task.Source.Size(), checksum.Sum()
+			return v, stats, nil
+		}
 		var places format.Segment
 		var name format.SegmentName
 		var proof format.Digest
-		if k < len(task.Segments) {
+		if k < len(task.Segments) && !task.Reread {
 			name = task.Segments[k]
 			places, err = a.repository.Segment(ctx, name)
 			proof = places.Proof()
@@ -137,8 +167,6 @@ func (a *Archiver) Archive(ctx context.Context, task Task) (v format.Volume, sta
 		v.Segments, v.Proofs = append(v.Segments, name), append(v.Proofs, proof)
 		count(places, &v.Counts, checksum)
 	}
-	v.Checksum = checksum.Sum()
-	return v, stats, nil
 }
 
 // ArchiveSegment is Archive of segment k alone, which must exist. Task.Wrote is called, and the segment is good once
@@ -200,7 +228,7 @@ func Count(ctx context.Context, r *repository.Repository, task Task) (stats Stat
 	if !task.Base.Differential {
 		task.Base = Base{} // whose maps need not be read
 	}
-	task.Segments, task.Packed, task.Progress = nil, nil, nil
+	task.Segments, task.Packed, task.Progress, task.Reread = nil, nil, nil, false
 	for k := range SegmentCount(task.Source.Size()) {
 		w, err := newSegment(ctx, r, &task, k)
 		if err == nil {

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"errors"
+	"io"
 	"os"
 	"sync"
 	"unsafe"
@@ -18,15 +19,23 @@ type directFile struct {
 	aligned sync.Pool
 }
 
-// ReadAt implements io.ReaderAt.
+// ReadAt implements io.ReaderAt. What the file system refuses to read past the page cache is read through it.
 func (f *directFile) ReadAt(p []byte, at int64) (int, error) {
 	if !f.isDirect(len(p), at) {
 		return f.File.ReadAt(p, at)
 	}
+	if misaligned(p) == 0 {
+		if n, err := f.direct.ReadAt(p, at); err == nil || errors.Is(err, io.EOF) {
+			return n, err
+		}
+		return f.File.ReadAt(p, at)
+	}
 	buffer := f.buffer()
 	defer f.aligned.Put(buffer)
-	n, err := f.direct.ReadAt((*buffer)[:len(p)], at)
-	return copy(p, (*buffer)[:n]), err
+	if n, err := f.direct.ReadAt((*buffer)[:len(p)], at); err == nil || errors.Is(err, io.EOF) {
+		return copy(p, (*buffer)[:n]), err
+	}
+	return f.File.ReadAt(p, at)
 }
 
 // WriteAt implements io.WriterAt. What the file system refuses to write past the page cache is written through it.
@@ -51,10 +60,19 @@ func (f *directFile) buffer() *[]byte {
 	if b, ok := f.aligned.Get().(*[]byte); ok {
 		return b
 	}
-	raw := make([]byte, BlockSize+directAlign)
-	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(raw)))) & (directAlign - 1) //nolint:gosec // only an address
-	raw = raw[skip:][:BlockSize]
+	raw := alignedBuffer(BlockSize)
 	return &raw
+}
+
+// alignedBuffer returns a buffer of this size at an address that direct reads and writes take.
+func alignedBuffer(size int) []byte {
+	raw := make([]byte, size+directAlign)
+	return raw[(directAlign-misaligned(raw))%directAlign:][:size:size]
+}
+
+// misaligned is how many bytes an address is behind one that direct reads and writes take.
+func misaligned(p []byte) int {
+	return int(uintptr(unsafe.Pointer(unsafe.SliceData(p))) & (directAlign - 1)) //nolint:gosec // only an address
 }
 
 // Close closes both handles.

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -26,4 +27,34 @@ func TestDirectFile_WriteIsRefused_GoesThroughThePageCache(t *testing.T) {
 	got, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, append(make([]byte, BlockSize), block...), got)
+}
+
+// A file system may refuse direct reads, and an address be any.
+func TestDirectFile_Reads_AnyAddressAndRefusal(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "image")
+	content := bytes.Repeat([]byte("0123456789abcdef"), 3*BlockSize/16)
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	refuses, err := os.OpenFile(path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer refuses.Close()
+	for name, direct := range map[string]*os.File{
+		"none": nil, "direct": openDirect(path, os.O_RDONLY), "refuses": refuses,
+	} {
+		both := &directFile{File: file, direct: direct}
+		aligned := alignedBuffer(BlockSize + 1)
+		require.Zero(t, misaligned(aligned))
+		for _, buffer := range [][]byte{aligned[:BlockSize], aligned[1:], aligned[:4096], aligned[:17]} {
+			clear(aligned)
+			n, err := both.ReadAt(buffer, BlockSize)
+			require.NoError(t, err, name)
+			require.Equal(t, content[BlockSize:BlockSize+n], buffer, name)
+			require.Len(t, buffer, n)
+		}
+		_, err = both.ReadAt(aligned[:BlockSize], 3*BlockSize)
+		require.ErrorIs(t, err, io.EOF, name)
+	}
+	require.NoError(t, file.Close())
 }

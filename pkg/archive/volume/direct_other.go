@@ -5,4 +5,4 @@ package volume
 import "os"
 
 // openDirect returns nil: this system has no direct reads and writes of this kind.
-func openDirect(string) *os.File { return nil }
+func openDirect(string, int) *os.File { return nil }

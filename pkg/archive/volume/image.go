@@ -76,8 +76,13 @@ func (b imageBlock) Read(ctx context.Context, into []byte) (format.Digest, error
 	if n, err := b.image.From.ReadAt(into, b.index*BlockSize); n < len(into) {
 		return format.Digest{}, failure.Wrap(err, failure.Unknown, "read block", "")
 	}
-	if len(into) == BlockSize && IsZero(into) {
-		return zeroDigest, nil
+	return digestOf(into), nil
+}
+
+// digestOf is the SHA-256 of a block.
+func digestOf(block []byte) format.Digest {
+	if len(block) == BlockSize && IsZero(block) {
+		return zeroDigest
 	}
-	return sha256.Sum256(into), nil
+	return sha256.Sum256(block)
 }

@@ -34,6 +34,7 @@ type segmentWork struct {
 	*Task
 	first   int64          // the volume's block with which the segment begins
 	base    format.Segment // nil without one
+	earlier format.Segment // of Task.Segments, with Task.Reread
 	places  format.Segment
 	shared  bool           // places are the base's own: nothing differs so far
 	leftOut map[int64]bool // blocks that a differential base left out as free, and this archive must not
@@ -45,17 +46,25 @@ type segmentWork struct {
 // newSegment prepares segment k of a volume: it begins as it is in a differential base, and empty otherwise.
 func newSegment(ctx context.Context, r *repository.Repository, task *Task, k int) (*segmentWork, error) {
 	w := &segmentWork{Task: task, first: int64(k) * format.SegmentBlocks}
-	blocks := min(format.SegmentBlocks, format.Blocks(task.Source.Size())-w.first)
+	blocks := int64(format.SegmentBlocks)
+	if _, is := task.Source.(Growing); !is {
+		blocks = min(blocks, format.Blocks(task.Source.Size())-w.first)
+	}
+	var err error
+	if task.Reread && k < len(task.Segments) {
+		if w.earlier, err = r.Segment(ctx, task.Segments[k]); err != nil {
+			return nil, err
+		}
+	}
 	base := task.Base
 	if k >= len(base.Segments) {
 		w.places = make(format.Segment, blocks)
 		return w, nil
 	}
-	var err error
 	if w.base, err = r.Segment(ctx, base.Segments[k]); err != nil {
 		return nil, err
 	}
-	if int64(len(w.base)) > blocks {
+	if base.Differential && int64(len(w.base)) > blocks {
 		return nil, failure.New(failure.Usage, "archive volume", "", "segment %d of its base has %d blocks, its own %d",
 			k, len(w.base), blocks)
 	}
@@ -132,6 +141,9 @@ func (w *segmentWork) run(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err // it may be why the list ended
 	}
+	if _, is := w.Source.(Growing); is && listed == nil {
+		w.places = w.places[:min(int64(len(w.places)), format.Blocks(w.Source.Size())-w.first)]
+	}
 	return listed
 }
 
@@ -176,7 +188,7 @@ func (w *segmentWork) list(ctx context.Context, do func(chunk []Block) error) er
 
 // packed reports whether an earlier process packed a block, and notes where it is then.
 func (w *segmentWork) packed(index int64) bool {
-	if w.Packed == nil {
+	if w.Packed == nil || w.Reread {
 		return false
 	}
 	place, ok := w.Packed(index)
@@ -193,7 +205,7 @@ func (w *segmentWork) packed(index int64) bool {
 // archive reads a chunk's blocks at the same time, and packs them in their order.
 func (w *segmentWork) archive(ctx context.Context, chunk []Block, buffer []byte) error {
 	if buffer == nil {
-		buffer = make([]byte, chunkBlocks*BlockSize)
+		buffer = alignedBuffer(chunkBlocks * BlockSize)
 	}
 	defer func() { w.chunks <- buffer }()
 	raws := slices.Collect(slices.Chunk(buffer, BlockSize))
@@ -259,12 +271,36 @@ func (w *segmentWork) known(index int64, digest format.Digest, raw []byte, stats
 		stats.Unchanged++
 		return true
 	}
+	if place, ok := w.packedBefore(index); ok && isBlock(place, digest, raw) {
+		w.places[at] = place
+		w.recent.add(place)
+		stats.Repeated++
+		return true
+	}
 	if place, ok := w.recent.find(digest); ok && isBlock(place, digest, raw) {
 		w.places[at] = place
 		stats.Repeated++
 		return true
 	}
 	return false
+}
+
+// packedBefore is where an earlier process packed what it read of a block, which is read again.
+func (w *segmentWork) packedBefore(index int64) (format.Place, bool) {
+	if !w.Reread {
+		return format.Place{}, false
+	}
+	if w.earlier != nil {
+		at := index - w.first
+		if at >= int64(len(w.earlier)) {
+			return format.Place{}, false
+		}
+		return w.earlier[at], true
+	}
+	if w.Packed == nil {
+		return format.Place{}, false
+	}
+	return w.Packed(index)
 }
 
 // audit counts a block that is read although it is free.

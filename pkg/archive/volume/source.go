@@ -22,9 +22,16 @@ type Block interface {
 
 // Source is a volume, or its difference from a base.
 type Source interface {
-	// Size is the volume's size in bytes.
+	// Size is the volume's size in bytes; of a Growing one, how much was read.
 	Size() int64
 	// Blocks lists the blocks of [from, to) in ascending order. A block that is not listed is as in the base of a
 	// differential source, and reads as zeros in any other. An error is the last element.
 	Blocks(ctx context.Context, from, to int64) iter.Seq2[Block, error]
+}
+
+// Growing is a Source whose size is known only at its end. Its blocks are listed once, from the first one to the last.
+type Growing interface {
+	Source
+	// More reports whether there is a block behind those that were listed, and waits until that is known.
+	More(ctx context.Context) (bool, error)
 }

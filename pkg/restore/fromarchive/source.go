@@ -31,11 +31,22 @@ func (s *Source) Request() map[string]string {
 
 // Region is where the archived backup was made; "" if it does not say.
 func (s *Source) Region() (string, error) {
-	m, err := manifest.Decode(s.Archive.Manifest.Data)
+	m, err := s.decode()
 	if err != nil {
-		return "", failure.Annotate(err, "read the archive's manifest", s.ID)
+		return "", err
 	}
 	return m.Region, nil
+}
+
+// decode reads the backup's manifest. An import has none, and is no backup: Usage.
+func (s *Source) decode() (*manifest.Manifest, error) {
+	if s.Archive.Imported() {
+		return nil, failure.New(failure.Usage, "restore from archive", s.ID,
+			"it is an import of volumes, and no archive of a backup: it has no backup's manifest").
+			WithHint("name the archive of a backup, or write the volumes by `tisnap archive cat`, `fill` or `restore`")
+	}
+	m, err := manifest.Decode(s.Archive.Manifest.Data)
+	return m, failure.Annotate(err, "read the archive's manifest", s.ID)
 }
 
 // Bytes is how much is written, LargestBytes how much of it on one snapshot.
@@ -53,9 +64,9 @@ func (s *Source) Bytes() (all, largest int64) {
 // archived: Made has what takes their places. What is known of those alone is left out: their key and the time of
 // their start; and the marks, which no archive has. An archive of other volumes than the manifest's is Corrupt.
 func (s *Source) Manifest(region string) (*manifest.Manifest, error) {
-	m, err := manifest.Decode(s.Archive.Manifest.Data)
+	m, err := s.decode()
 	if err != nil {
-		return nil, failure.Annotate(err, "read the archive's manifest", s.ID)
+		return nil, err
 	}
 	volumes := s.volumes()
 	for i := range m.Snapshots {

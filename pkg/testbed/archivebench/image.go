@@ -3,7 +3,6 @@ package archivebench
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -43,15 +42,11 @@ func CreateImage(ctx context.Context, repo, image, id, base string, level codec.
 	if err != nil {
 		return stats, err
 	}
-	in, err := os.Open(image)
+	in, err := volume.OpenFile(image)
 	if err != nil {
 		return stats, err
 	}
 	defer in.Close()
-	size, err := in.Seek(0, io.SeekEnd)
-	if err != nil {
-		return stats, err
-	}
 	var against volume.Base
 	if base != "" {
 		a, err := r.Archive(ctx, base)
@@ -67,7 +62,7 @@ func CreateImage(ctx context.Context, repo, image, id, base string, level codec.
 	if err != nil {
 		return stats, err
 	}
-	v, stats, err := archiver.Archive(ctx, volume.Task{Source: &volume.Image{Bytes: size, From: in}, Base: against})
+	v, stats, err := archiver.Archive(ctx, volume.Task{Source: in, Base: against})
 	if err != nil {
 		return stats, err
 	}

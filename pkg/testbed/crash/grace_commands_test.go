@@ -40,6 +40,7 @@ func changesNothing() map[string]string {
 		"archive verify":  "it reads, and records that by one object in the repository, and another in the storage, as the last thing",
 		"archive restore": "each file that it writes gets its name as the last thing, and the same command finishes its snapshots and claims",
 		"archive key":     parent, "archive key list": reads, "archive key add": oneObject, "archive key remove": oneObject, "archive key rotate": oneObject,
+		"archive import": "the archive is one object, written as the last thing, and the same command continues",
 		"archive forget": "each tombstone is one object, and the same command writes the rest",
 		"archive join":   "who resumes or shares the run does again what has no result",
 		"archive prune":  "the next one continues with what it condemned, and deletes only that",
