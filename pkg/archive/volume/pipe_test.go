@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -44,7 +45,7 @@ func (l *lab) pipe(t *testing.T, from io.Reader, base volume.Base) (format.Volum
 // What comes in pieces of any size, of an unknown length, is a volume.
 func TestPipe_AnyLength_IsGivenBack(t *testing.T) {
 	t.Parallel()
-	for _, blocks := range []int{0, 1, 15, 16, 17, 32, 33, 100} {
+	for _, blocks := range []int{0, 1, 16, 40} {
 		for name, reader := range map[string]func(io.Reader) io.Reader{
 			"all":  func(r io.Reader) io.Reader { return r },
 			"half": iotest.HalfReader, "end": iotest.DataErrReader,
@@ -114,23 +115,27 @@ func (zeros) Read(into []byte) (int, error) {
 
 // endless is a source of so many blocks, which all are zeros but the first of each segment, and which it does not
 // announce. Zeros are not written into a buffer: their digest is enough.
-type endless struct{ next, blocks, short int64 }
+type endless struct {
+	next          atomic.Int64
+	blocks, short int64
+}
 
 func (e *endless) Size() int64 {
-	size := e.next * volume.BlockSize
-	if e.next == e.blocks {
+	next := e.next.Load()
+	size := next * volume.BlockSize
+	if next == e.blocks {
 		size -= e.short
 	}
 	return size
 }
 
-func (e *endless) More(context.Context) (bool, error) { return e.next < e.blocks, nil }
+func (e *endless) More(context.Context) (bool, error) { return e.next.Load() < e.blocks, nil }
 
 func (e *endless) Blocks(_ context.Context, from, to int64) iter.Seq2[volume.Block, error] {
 	return func(yield func(volume.Block, error) bool) {
-		for e.next = from; e.next < min(to, e.blocks); {
-			e.next++
-			if !yield(endlessBlock(e.next-1), nil) {
+		for index := from; index < min(to, e.blocks); index++ {
+			e.next.Store(index + 1)
+			if !yield(endlessBlock(index), nil) {
 				return
 			}
 		}
