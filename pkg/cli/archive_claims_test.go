@@ -47,6 +47,7 @@ func newDisks(t *testing.T, l *archiveLab) *disks {
 	t.Cleanup(d.server.Close)
 	require.NoError(t, d.server.WriteKubeconfig(d.config))
 	require.NoError(t, d.server.AddStorageClassOf("files", "files.csi"))
+	kubetyped.Quiet()
 	config, err := clientcmd.BuildConfigFromFlags("", d.config)
 	require.NoError(t, err)
 	config.QPS = -1

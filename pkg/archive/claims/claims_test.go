@@ -69,6 +69,7 @@ func newLab(t *testing.T) *lab {
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	path := t.TempDir() + "/kubeconfig"
 	require.NoError(t, l.server.WriteKubeconfig(path))
+	typed.Quiet()
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	require.NoError(t, err)
 	config.QPS = -1 // client-go's own limit is 5 a second
