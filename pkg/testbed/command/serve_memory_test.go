@@ -34,7 +34,8 @@ func TestServe_TenClusters_HeapDoesNotGrow(t *testing.T) { // it measures the wh
 	defer stop()
 	f := serveFlags{dir: t.TempDir(), nodes: 3, scale: 100}
 	cfg := f.config(&fault.Plan{})
-	cfg.TiKV.CheckpointBytes = 4 << 10 // a device's log is as long as it gets after the first rounds
+	cfg.TiKV.CheckpointBytes = 4 << 10             // a device's log is as long as it gets after the first rounds
+	cfg.TiKV.LogGCInterval = 50 * time.Millisecond // every round drops its entries, also one that takes less than 3 s
 	bed, err := testbed.Start(context.WithoutCancel(ctx), cfg)
 	require.NoError(t, err)
 	t.Cleanup(bed.Close)
