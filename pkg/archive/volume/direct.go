@@ -19,6 +19,27 @@ type directFile struct {
 	aligned sync.Pool
 }
 
+// newDirect returns a file with a second, direct handle, which is opened with these flags. If its name is that of
+// another file by now, it has none.
+func newDirect(file *os.File, flags int) *directFile {
+	f := &directFile{File: file, direct: openDirect(file.Name(), flags)}
+	if f.direct != nil && !isSame(file, f.direct) {
+		_ = f.direct.Close() // nothing was done by it
+		f.direct = nil
+	}
+	return f
+}
+
+// isSame reports whether two handles are known to be of the same file.
+func isSame(a, b *os.File) bool {
+	is, err := a.Stat()
+	if err != nil {
+		return false
+	}
+	other, err := b.Stat()
+	return err == nil && os.SameFile(is, other)
+}
+
 // ReadAt implements io.ReaderAt. What the file system refuses to read past the page cache is read through it.
 func (f *directFile) ReadAt(p []byte, at int64) (int, error) {
 	if !f.isDirect(len(p), at) {

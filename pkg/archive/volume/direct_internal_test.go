@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tisnap/tisnap/pkg/failure"
 )
 
 // A file system may take a direct handle, and refuse its writes.
@@ -57,4 +59,35 @@ func TestDirectFile_Reads_AnyAddressAndRefusal(t *testing.T) {
 		require.ErrorIs(t, err, io.EOF, name)
 	}
 	require.NoError(t, file.Close())
+}
+
+// A file that takes the name of one that is open already is not read in its place.
+func TestNewDirect_AnotherFileHasTheName_IsNotRead(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "image")
+	require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte{1}, BlockSize), 0o600))
+	require.NoError(t, os.WriteFile(path+"2", bytes.Repeat([]byte{2}, BlockSize), 0o600))
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	require.NoError(t, os.Rename(path+"2", path))
+	both := newDirect(file, os.O_RDONLY)
+	require.Nil(t, both.direct)
+	block := alignedBuffer(BlockSize)
+	_, err = both.ReadAt(block, 0)
+	require.NoError(t, err)
+	require.Equal(t, bytes.Repeat([]byte{1}, BlockSize), block)
+	require.NoError(t, both.Close())
+}
+
+// A device has to be opened in another way than a file.
+func TestFile_Measure_AnotherTypeThanSeen_IsAConflict(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "image")
+	require.NoError(t, os.WriteFile(path, []byte{1}, 0o600))
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	f := &File{path: path, file: newDirect(file, os.O_RDONLY)}
+	require.NoError(t, f.measure(0))
+	require.True(t, failure.Is(f.measure(os.ModeDevice), failure.Conflict))
+	require.NoError(t, f.Close())
 }

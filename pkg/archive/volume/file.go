@@ -34,7 +34,7 @@ func WriteFile(
 	if err != nil {
 		return failure.Wrap(err, failure.Usage, op, path)
 	}
-	file := &directFile{File: created, direct: openDirect(created.Name(), os.O_RDWR)}
+	file := newDirect(created, os.O_RDWR)
 	defer func() {
 		if err != nil {
 			_ = file.Close() // err is what went wrong first

@@ -164,7 +164,7 @@ func FillDevice(
 	if err != nil {
 		return filled, failure.Wrap(err, unopened(err), op, path)
 	}
-	device := &directFile{File: file, direct: openDirect(path, os.O_RDWR)}
+	device := newDirect(file, os.O_RDWR)
 	defer func() {
 		if closed := device.Close(); err == nil {
 			err = failure.Wrap(closed, failure.Unknown, op, path)

@@ -3,6 +3,7 @@ package volume
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 
@@ -31,6 +32,9 @@ func OpenFile(path string) (*File, error) {
 	case 0:
 	case os.ModeDevice:
 		flags |= os.O_EXCL // Linux refuses a device that is mounted
+	case os.ModeNamedPipe:
+		return nil, failure.New(failure.Usage, op, path, "it is a pipe").
+			WithHint("redirect it to standard input, and give - in its place")
 	default:
 		return nil, failure.New(failure.Usage, op, path, "it is no file or block device")
 	}
@@ -42,28 +46,34 @@ func OpenFile(path string) (*File, error) {
 	case err != nil:
 		return nil, failure.Wrap(err, failure.Usage, op, path)
 	}
-	f := &File{path: path, file: &directFile{File: file, direct: openDirect(path, os.O_RDONLY)}}
-	if err := f.measure(); err != nil {
+	f := &File{path: path, file: newDirect(file, os.O_RDONLY)}
+	if err := f.measure(info.Mode().Type()); err != nil {
 		_ = f.Close() // it was only read
 		return nil, failure.Annotate(err, op, path)
 	}
 	return f, nil
 }
 
-// measure reads the file's size and state.
-func (f *File) measure() (err error) {
-	if f.Bytes, err = f.file.Seek(0, io.SeekEnd); err != nil {
-		return failure.Wrap(err, failure.Usage, "", "")
-	}
-	if f.Bytes == 0 {
-		return failure.New(failure.Usage, "", "", "it is empty")
-	}
-	f.From = f.file
+// measure reads the state and size of the file, which must be of the type for which it was opened. Both are of one
+// moment: a file of this state has this size.
+func (f *File) measure(as fs.FileMode) error {
 	info, err := f.file.Stat()
 	if err != nil {
 		return failure.Wrap(err, failure.Usage, "", "")
 	}
-	f.state = stateOf(info)
+	if info.Mode().Type() != as {
+		return failure.New(failure.Conflict, "", "", "another file took its place while it was opened").
+			WithHint("run the same command again")
+	}
+	f.From, f.Bytes, f.state = f.file, info.Size(), stateOf(info)
+	if as != 0 {
+		if f.Bytes, err = f.file.Seek(0, io.SeekEnd); err != nil {
+			return failure.Wrap(err, failure.Usage, "", "")
+		}
+	}
+	if f.Bytes == 0 {
+		return failure.New(failure.Usage, "", "", "it is empty")
+	}
 	return nil
 }
 

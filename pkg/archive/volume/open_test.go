@@ -60,5 +60,6 @@ func TestOpenFile_NoVolume_IsAUsageError(t *testing.T) {
 	for _, path := range []string{folder, fifo, "/dev/null", filepath.Join(folder, "none")} {
 		_, err := volume.OpenFile(path)
 		require.True(t, failure.Is(err, failure.Usage), "%s: %v", path, err)
+		require.Equal(t, path == fifo, failure.HintOf(err) != "", "a pipe can be redirected")
 	}
 }
