@@ -127,6 +127,20 @@ func (t *Task) check() error {
 	return nil
 }
 
+// sizeOf is the size of a block of the source.
+func (t *Task) sizeOf(index int64) int64 { return min(BlockSize, t.Source.Size()-index*BlockSize) }
+
+// takes refuses a segment of an earlier process that is not as long as segment k is.
+func (t *Task) takes(k int, name format.SegmentName, s format.Segment) error {
+	first := int64(k) * format.SegmentBlocks
+	want := min(format.SegmentBlocks, format.Blocks(t.Source.Size())-first)
+	if n := int64(len(s)); n == want &&
+		(s[n-1].State != format.Saved || int64(s[n-1].Block.Raw) == t.sizeOf(first+n-1)) {
+		return nil
+	}
+	return failure.New(failure.Corrupt, "archive volume", name.String(), "it is of a volume of another size")
+}
+
 // has reports whether the volume has segment k, if it has all before it.
 func (t *Task) has(ctx context.Context, k int) (bool, error) {
 	if stream, is := t.Source.(Growing); is {
@@ -157,6 +171,9 @@ func (a *Archiver) Archive(ctx context.Context, task Task) (v format.Volume, sta
 		if k < len(task.Segments) && !task.Reread {
 			name = task.Segments[k]
 			places, err = a.repository.Segment(ctx, name)
+			if err == nil {
+				err = task.takes(k, name, places)
+			}
 			proof = places.Proof()
 		} else {
 			name, proof, places, err = a.segment(ctx, &task, k, &stats)

@@ -215,3 +215,32 @@ func TestArchive_Reread_TakesWhatIsTheSame(t *testing.T) {
 	_, _, err = l.stream(t, volume.Task{Source: volume.NewPipe(bytes.NewReader(data)), Segments: first.Segments})
 	require.True(t, failure.Is(err, failure.Usage), "%v", err)
 }
+
+// What an earlier process read while the volume had another size is not taken over: it ends elsewhere.
+func TestArchive_EarlierHadAnotherSize_NothingShorterIsTaken(t *testing.T) {
+	t.Parallel()
+	for before, after := range map[int]int{
+		2*volume.BlockSize + 100: 2*volume.BlockSize + 200, volume.BlockSize + 100: 2*volume.BlockSize + 200,
+		2*volume.BlockSize + 200: 2*volume.BlockSize + 100,
+	} {
+		l := newLab(t)
+		data := numbered(2)
+		first, _, err := l.archive(t, image(data[:before]), volume.Base{}, nil)
+		require.NoError(t, err)
+		places, err := l.Segment(t.Context(), first.Segments[0])
+		require.NoError(t, err)
+		v, stats, err := l.do(t, volume.Task{
+			Source: image(data[:after]), Packed: func(index int64) (place format.Place, ok bool) {
+				if ok = index < int64(len(places)); ok {
+					place = places[index]
+				}
+				return place, ok
+			},
+		})
+		require.NoError(t, err)
+		require.EqualValues(t, 3, stats.Read)
+		require.True(t, bytes.Equal(data[:after], l.restored(t, v)), "%d bytes, %d before", after, before)
+		_, _, err = l.do(t, volume.Task{Source: image(data[:after]), Segments: first.Segments})
+		require.True(t, failure.Is(err, failure.Corrupt), "%v", err)
+	}
+}

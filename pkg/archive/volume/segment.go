@@ -192,7 +192,7 @@ func (w *segmentWork) packed(index int64) bool {
 		return false
 	}
 	place, ok := w.Packed(index)
-	if ok {
+	if ok = ok && int64(place.Block.Raw) == w.sizeOf(index); ok {
 		w.places[index-w.first] = place
 		w.recent.add(place)
 		stats := Stats{Read: 1, Packed: 1}
@@ -212,7 +212,7 @@ func (w *segmentWork) archive(ctx context.Context, chunk []Block, buffer []byte)
 	digests := make([]format.Digest, len(chunk))
 	reads, reading := errgroup.WithContext(ctx)
 	for i, b := range chunk {
-		raws[i] = raws[i][:min(BlockSize, w.Source.Size()-b.Index()*BlockSize)]
+		raws[i] = raws[i][:w.sizeOf(b.Index())]
 		reads.Go(func() (err error) {
 			digests[i], err = b.Read(reading, raws[i])
 			return err
