@@ -61,9 +61,19 @@ func (r *run) choose(ctx context.Context, s *phase.Scope) error {
 	return err
 }
 
+// idBytes make the ids of a name differ.
+const idBytes = 4
+
+// isOf reports whether an archive may be an import of the name.
+func isOf(archive, name string) bool {
+	random, is := strings.CutPrefix(archive, name+"-")
+	_, err := hex.DecodeString(random)
+	return is && err == nil && len(random) == 2*idBytes
+}
+
 // begin takes the lease of a new archive.
 func (r *run) begin(ctx context.Context) error {
-	var random [4]byte
+	var random [idBytes]byte
 	_, _ = rand.Read(random[:]) // never fails
 	id := r.opts.Name + "-" + hex.EncodeToString(random[:])
 	objects := r.Repository.Objects()
@@ -82,7 +92,7 @@ func (r *run) begin(ctx context.Context) error {
 func (r *run) resume(ctx context.Context, s *phase.Scope) error {
 	all, err := lease.All(ctx, r.Repository.Objects())
 	for i := range all {
-		if err == nil && r.lease == nil && strings.HasPrefix(all[i].Archive, r.opts.Name+"-") {
+		if err == nil && r.lease == nil && isOf(all[i].Archive, r.opts.Name) {
 			err = r.resumeOne(ctx, s, &all[i])
 		}
 	}
@@ -94,17 +104,22 @@ func (r *run) resumeOne(ctx context.Context, s *phase.Scope, other *lease.Other)
 	shared := units.Of(r.Repository, id)
 	var was begun
 	err := shared.Recorded(ctx, begunRecord, &was)
-	switch {
-	case gone(err): // it is of another run, or of an import that died before it had stored anything
+	if gone(err) { // it is of another run, or of an import that died before it had stored anything
 		return nil
+	}
+	if err != nil {
+		return err
+	}
+	decided, err := other.Decided(ctx, objects)
+	switch {
 	case err != nil:
 		return err
+	case decided: // and its process died before it could end its making
+		s.Note("import %s is committed, or was broken, and is not continued", id)
+		return r.end(ctx, id)
 	case !was.is(r.request()):
 		s.Note("import %s of other sources, or with other options, is unfinished: prunes end it", id)
 		return nil
-	}
-	if decided, err := other.Decided(ctx, objects); decided || err != nil {
-		return err // it was committed or broken: the next prune ends what is left of its making
 	}
 	l, err := lease.Resume(ctx, objects, id)
 	if failure.Is(err, failure.Conflict) {
@@ -194,7 +209,7 @@ func (r *run) newest(ctx context.Context, s *phase.Scope) (id string, err error)
 	entries, err := r.Repository.List(ctx)
 	for _, e := range entries { // oldest first
 		switch {
-		case e.Err != nil && strings.HasPrefix(e.ID, r.opts.Name+"-"):
+		case e.Err != nil && isOf(e.ID, r.opts.Name):
 			s.Warn("archive %s is no base: %v", e.ID, e.Err)
 		case e.Err == nil && e.Archive.Imported() && e.Archive.Backup == r.opts.Name:
 			id = e.ID

@@ -8,12 +8,12 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
 	"github.com/tisnap/tisnap/pkg/archive/lease"
+	"github.com/tisnap/tisnap/pkg/archive/units"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/phase"
 )
 
-// commit writes the archive, or finds that an earlier try did, and ends what is left of its making. Who may not delete
-// leaves that to the next prune.
+// commit writes the archive, or finds that an earlier try did.
 func (r *run) commit(ctx context.Context, _ *phase.Scope) error {
 	a := &format.Archive{
 		Backup: r.opts.Name, Created: r.result.Started, Base: r.result.Base, Manifest: format.NewManifest(nil),
@@ -45,9 +45,15 @@ func (r *run) commit(ctx context.Context, _ *phase.Scope) error {
 		return err
 	}
 	r.result.Committed = true
-	err = lease.End(ctx, r.Repository.Objects(), r.result.Archive)
+	return r.end(ctx, r.result.Archive)
+}
+
+// end ends what is left of the making of an archive that is committed, or never will be. Who may not delete leaves that
+// to the next prune.
+func (r *run) end(ctx context.Context, archive string) error {
+	err := lease.End(ctx, r.Repository.Objects(), archive)
 	if err == nil {
-		err = r.shared.Remove(ctx)
+		err = units.Of(r.Repository, archive).Remove(ctx)
 	}
 	if failure.Is(err, failure.Denied) {
 		r.Log.Info("the next prune ends the lease", zap.Error(err))

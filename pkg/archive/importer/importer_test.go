@@ -199,6 +199,48 @@ func TestRun_Killed_TheSameRequestContinues(t *testing.T) {
 	}
 }
 
+// A process that dies between the commit and the end of its lease has made its archive: the same command makes another
+// one, and leaves nothing of the first one's making.
+func TestRun_DiedBehindTheCommit_ItsMakingIsEnded(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	o := options("disk", inFile(t, content(1, 5*block)))
+	died := failure.New(failure.Usage, "", "", "it died") // which is not tried again, and not left to prunes
+	l.objects.hook(func(key string) error {
+		if strings.HasPrefix(key, "delete "+format.LeasePrefix) {
+			return died
+		}
+		return nil
+	})
+	first, err := l.run(t, o)
+	require.ErrorIs(t, err, died)
+	require.True(t, first.Committed)
+	require.Len(t, l.keys(t, format.LeasePrefix), 1)
+	l.objects.hook(nil)
+	again, err := l.run(t, o)
+	require.NoError(t, err)
+	require.False(t, again.Continued)
+	require.Equal(t, first.Archive, again.Base)
+	require.Zero(t, again.Packs)
+	require.Empty(t, l.keys(t, format.LeasePrefix))
+	require.Empty(t, l.keys(t, format.UnitPrefix))
+	l.requireIs(t, first.Archive, 0, content(1, 5*block))
+}
+
+// An import by a name that only begins the same is another one's matter, whatever its record is.
+func TestRun_NameBeginsTheSame_IsNotLookedAt(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	_, err := lease.Write(t.Context(), l.objects, "disk-2-01234567", "another")
+	require.NoError(t, err)
+	_, err = l.objects.Create(t.Context(), format.UnitPrefix+"disk-2-01234567/import", []byte("damaged"))
+	require.NoError(t, err)
+	_, err = l.run(t, options("disk", importer.Stdin), 1)
+	require.NoError(t, err)
+	_, err = l.run(t, options("disk-2", importer.Stdin), 1)
+	require.True(t, failure.Is(err, failure.Corrupt), "%v", err)
+}
+
 // Another request of the name is another import, and leaves the unfinished one to prunes.
 func TestRun_AnotherRequest_IsAnotherImport(t *testing.T) {
 	t.Parallel()
@@ -391,6 +433,7 @@ func TestRun_Refuses(t *testing.T) {
 	}{
 		"no source":          {options("disk"), "", failure.Usage, "0 sources"},
 		"no name":            {options("a/b", path), "", failure.Usage, "a name is"},
+		"latest":             {options("latest", path), "", failure.Usage, "the newest one of all"},
 		"a path twice":       {options("disk", path, path), "", failure.Usage, "named twice"},
 		"a volume twice":     {twice, "", failure.Usage, "1/v0 is named twice"},
 		"role":               {slash, "", failure.Usage, "the role of"},
@@ -400,7 +443,7 @@ func TestRun_Refuses(t *testing.T) {
 		"empty file":         {options("disk", inFile(t, nil)), "", failure.Usage, "it is empty"},
 		"empty input":        {options("disk", importer.Stdin), "", failure.Usage, "it is empty"},
 		"input is too short": {sized, "1234", failure.Corrupt, "ended after 4 bytes, not 5"},
-		"input is too long":  {sized, "123456", failure.Corrupt, "ended after 6 bytes, not 5"},
+		"input is too long":  {sized, "123456", failure.Corrupt, "it has more than 5 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -419,6 +462,28 @@ func TestRun_InputHasTheSizeThatIsGiven_IsArchived(t *testing.T) {
 	o.StdinSize = 4
 	_, err := newLab(t).run(t, o, []byte("1234")...)
 	require.NoError(t, err)
+}
+
+// What does not end is not read for ever if its size is given.
+func TestRun_InputDoesNotEnd_IsReadToItsSize(t *testing.T) {
+	t.Parallel()
+	o := options("disk", importer.Stdin)
+	o.StdinSize = 3*block + 7
+	var endless counted
+	_, err := importer.Run(t.Context(), importer.Deps{Repository: newLab(t).Repository, Stdin: &endless}, o)
+	require.True(t, failure.Is(err, failure.Corrupt), "%v", err)
+	require.EqualValues(t, o.StdinSize+1, endless)
+}
+
+// counted is how much was read of what ends after 1 GiB, so that a test that fails ends.
+type counted int64
+
+func (c *counted) Read(into []byte) (int, error) {
+	if *c > 1<<30 {
+		return 0, io.EOF
+	}
+	*c += counted(len(into))
+	return len(into), nil
 }
 
 // A dry run reads nothing of standard input, and changes nothing.

@@ -49,7 +49,7 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// hooked is a store that asks before each Create, one at a time.
+// hooked is a store that asks before each Create and Delete, one at a time.
 type hooked struct {
 	*objstoretest.Memory
 	mu     sync.Mutex
@@ -61,6 +61,13 @@ func (h *hooked) Create(ctx context.Context, key string, body []byte) (objstore.
 		return "", err
 	}
 	return h.Memory.Create(ctx, key, body)
+}
+
+func (h *hooked) Delete(ctx context.Context, key string) error {
+	if err := h.ask("delete " + key); err != nil {
+		return err
+	}
+	return h.Memory.Delete(ctx, key)
 }
 
 func (h *hooked) ask(key string) error {

@@ -71,6 +71,9 @@ func (o *Options) Validate() error {
 	if !names.MatchString(o.Name) {
 		return o.unusable("a name is 1 to 100 letters, digits, '.', '_' or '-'")
 	}
+	if o.Name == repository.Latest {
+		return o.unusable("as a name of archives it means the newest one of all")
+	}
 	if len(o.Sources) == 0 || len(o.Sources) > maxSources {
 		return o.unusable("%d sources are not 1 to %d", len(o.Sources), maxSources)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +33,7 @@ func (r *run) read(ctx context.Context, s *phase.Scope) error {
 	}
 	for i := range r.works {
 		if w := &r.works[i]; w.Path == Stdin {
-			pipe := volume.NewPipe(r.pace.reader(ctx, r.Stdin))
+			pipe := volume.NewPipe(r.pace.reader(ctx, r.input()))
 			defer pipe.Close()
 			w.source = pipe
 		}
@@ -185,6 +186,17 @@ func (r *run) readVolume(
 		err = failure.New(failure.Usage, "read", "", "it is empty")
 	case w.file == nil && r.opts.StdinSize != 0 && v.Size != r.opts.StdinSize:
 		err = failure.New(failure.Corrupt, "read", "", "it ended after %d bytes, not %d", v.Size, r.opts.StdinSize)
+		if v.Size > r.opts.StdinSize {
+			err = failure.New(failure.Corrupt, "read", "", "it has more than %d bytes", r.opts.StdinSize)
+		}
 	}
 	return v, stats, err
+}
+
+// input is standard input, to the byte that shows that it is longer than it must be.
+func (r *run) input() io.Reader {
+	if r.opts.StdinSize == 0 {
+		return r.Stdin
+	}
+	return io.LimitReader(r.Stdin, r.opts.StdinSize+1)
 }
