@@ -23,7 +23,7 @@ func Start(ctx context.Context, e ebsdirect.Target, v format.Volume, want ebsdir
 	const gib = 1 << 30
 	if v.Size <= 0 || v.Size%gib != 0 {
 		return nil, failure.New(failure.Usage, "start snapshot", v.Role, "a volume of %d bytes is not of whole GiB",
-			v.Size)
+			v.Size).WithHint("write it to a file or device, by `tisnap archive cat` or `fill`")
 	}
 	want.SizeGiB, want.Parent = v.Size/gib, ""
 	id, err := e.Start(ctx, want)
