@@ -53,6 +53,16 @@ type FillVolumes struct {
 	Volumes    int    `json:"volumes"`
 	// Zones are where the volumes of each store are; none if the target's nodes have no zones.
 	Zones map[cluster.StoreID]cluster.Zone `json:"zones,omitempty"`
+	// Classes are the StorageClasses of the volumes, by the name that these ask for, "" for the default one; none in
+	// journals of versions that did not record them.
+	Classes map[string]StorageClass `json:"classes,omitempty"`
+}
+
+// StorageClass is what a volume depends on of one.
+type StorageClass struct {
+	Name   string `json:"name"`
+	Driver string `json:"driver"`
+	Digest string `json:"digest"` // of its parameters, and of where and when it makes volumes
 }
 
 // Volume is the data of ResultVolume: a volume that was made of a snapshot.

@@ -7,6 +7,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/kube/blockvolume"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
+	"github.com/tisnap/tisnap/pkg/kube/podnodes"
 )
 
 // TidbCluster is a cluster of TiDB Operator 1.x, the only generation so far.
@@ -87,6 +88,11 @@ type Restorer interface {
 	// Allowed checks, by SelfSubjectAccessReview, every permission that a restore of the source into the namespace
 	// needs, and returns Denied with the first missing verb and resource.
 	Allowed(ctx context.Context, namespace string, source json.RawMessage) error
+	// NodeRules returns what the pod of each volume will ask of its node, except for the zone, which is the volume's.
+	// exists means that the cluster was created by others.
+	NodeRules(
+		ctx context.Context, source json.RawMessage, to Target, volumes []RestoredVolume, exists bool,
+	) ([]podnodes.Rules, error)
 	// DryRun asks the API server for everything that the methods below will create, without creating it, and finds
 	// leftover claims and missing StorageClasses and TLS secrets. exists means that the cluster was created by others.
 	DryRun(ctx context.Context, source json.RawMessage, to Target, volumes []RestoredVolume, exists bool) error

@@ -15,6 +15,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/kube/kubeerr"
 	"github.com/tisnap/tisnap/pkg/kube/operator1"
 	"github.com/tisnap/tisnap/pkg/kube/operator2"
+	"github.com/tisnap/tisnap/pkg/kube/podnodes"
 	"github.com/tisnap/tisnap/pkg/kube/typed"
 )
 
@@ -25,6 +26,9 @@ type target interface {
 	api() (groupVersion, version string)
 	checkRestored(source json.RawMessage, to Target, volumes []RestoredVolume) (Checked, error)
 	manifest(source json.RawMessage, to Target, volumes []RestoredVolume) ([]byte, error)
+	nodeRules(
+		ctx context.Context, source json.RawMessage, to Target, volumes []RestoredVolume, exists bool,
+	) ([]podnodes.Rules, error)
 	dryRun(ctx context.Context, source json.RawMessage, to Target, volumes []RestoredVolume, exists bool) error
 	createCluster(ctx context.Context, source json.RawMessage, to Target, volumes []RestoredVolume) error
 	startTiKV(ctx context.Context, name cluster.Name, volumes []RestoredVolume) error

@@ -9,6 +9,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/kube/podnodes"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/restore/volumes"
 	"github.com/tisnap/tisnap/pkg/runs"
@@ -96,6 +97,13 @@ func (t *target) checkAllowed(ctx context.Context, objects json.RawMessage, plan
 		return err
 	}
 	return t.kube.DryRun(ctx, objects, t.asTarget(plan, stores), t.planned(plan.Volumes), t.existing)
+}
+
+// nodeRules returns what the pod of each volume will ask of its node.
+func (t *target) nodeRules(
+	ctx context.Context, objects json.RawMessage, plan volumes.Plan, stores int,
+) ([]podnodes.Rules, error) {
+	return t.kube.NodeRules(ctx, objects, t.asTarget(plan, stores), t.planned(plan.Volumes), t.existing)
 }
 
 // noClaims refuses PVCs of the target's name: the Operator would use them for the new cluster.

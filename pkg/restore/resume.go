@@ -72,7 +72,7 @@ func (r *run) resumption() *runner.Resumption {
 		Learn: func(h *phase.History, was *journal.About) error {
 			r.earlier = readEarlier(h, was.Keep)
 			if r.making.filler != nil {
-				r.making.filler.Continue(r.earlier.Fill)
+				r.making.filler.Continue(r.earlier.Fill, h.Done(journal.StepFillVolumes))
 			}
 			return nil
 		},

@@ -8,6 +8,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
+	"github.com/tisnap/tisnap/pkg/kube/podnodes"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
 	"github.com/tisnap/tisnap/pkg/restore/filled"
@@ -76,13 +77,25 @@ func (r *run) removeFilled(ctx context.Context, s *phase.Scope) error {
 
 // planFilled plans the volumes by the target's StorageClasses and zones.
 func (r *run) planFilled(ctx context.Context) (volumes.Plan, error) {
-	plan, err := r.making.filler.Plan(ctx, r.backup.Manifest, filled.Zones{All: r.opts.Zone, Pairs: r.opts.Zones})
+	plan, err := r.making.filler.Plan(ctx, r.backup.Manifest, filled.Zones{All: r.opts.Zone, Pairs: r.opts.Zones},
+		func(plan volumes.Plan) ([]podnodes.Rules, error) {
+			return r.target.nodeRules(ctx, r.backup.objects, plan, len(r.backup.Source.Stores))
+		})
 	r.making.Begin(plan)
 	return plan, err
 }
 
 // preflightFilled checks the volumes' classes, zones and permissions, and the target, without EC2.
 func (r *run) preflightFilled(ctx context.Context, s *phase.Scope) error {
+	var err error
+	if r.runner.Resumed() {
+		err = r.target.find(ctx, r.backup.Manifest, &r.earlier)
+	} else {
+		err = r.target.check(ctx, r.backup.Manifest)
+	}
+	if err != nil {
+		return err
+	}
 	plan, err := r.planFilled(ctx)
 	if err != nil {
 		return err
@@ -93,10 +106,7 @@ func (r *run) preflightFilled(ctx context.Context, s *phase.Scope) error {
 	}
 	r.making.Begin(plan)
 	if r.runner.Resumed() {
-		return r.target.find(ctx, r.backup.Manifest, &r.earlier)
-	}
-	if err := r.target.check(ctx, r.backup.Manifest); err != nil {
-		return err
+		return nil
 	}
 	if err := r.making.filler.Check(ctx); err != nil {
 		return err

@@ -34,7 +34,7 @@ func layers() [][]string {
 		{"retention"},
 		{"standin/disk", "standin/fault", "standin/timescale"},
 		{"manifest"},
-		{"kube/kubeerr", "kube/runmark", "kube/typed"},
+		{"kube/kubeerr", "kube/runmark", "kube/typed", "kube/podnodes"},
 		{"kube/operator1", "kube/operator2", "kube/podreason"},
 		{"kube/forward", "kube/cage", "kube/workers", "kube/blockvolume"},
 		{"ebs", "objstore", "pd", "tikv", "kube", "tidb"},

@@ -107,7 +107,7 @@ func exchangeGuards() []Mutant {
 
 // filledGuards are those of a restore to volumes that Jobs fill.
 func filledGuards() []Mutant {
-	return []Mutant{
+	return append(filledWhereGuards(), []Mutant{
 		in("pkg/restore/filled/maker.go", "a volume that was not filled is bound", ownByMark,
 			"		if !there {", "		if false && !there {",
 			"TestFilled_OneIsMissing_Corrupt"),
@@ -118,7 +118,7 @@ func filledGuards() []Mutant {
 			"return !slices.Contains(of.zones, z)", "return false",
 			"TestAllowed_ZonesOfAllClasses"),
 		in("pkg/kube/zones.go", "volumes are made in a zone whose nodes do not take their pods", "every wait ends",
-			"			of.Tolerates(node.Spec.Taints) {", "			true {",
+			"zone != \"\" && pods[i].Admit(node) {", "zone != \"\" {",
 			"TestZones_OfNodesThatTakeThePods"),
 		in("pkg/kube/quota.go", "volumes are filled for hours before a quota refuses the target's claims", "what cannot succeed is refused before the first change, with what it takes",
 			"		if v.Filled != nil {", "		if false {",
@@ -127,6 +127,54 @@ func filledGuards() []Mutant {
 			"func restored(pv *corev1.PersistentVolume) bool { return restoredDisk(pv) || blockvolume.IsFilled(pv) }",
 			"func restored(pv *corev1.PersistentVolume) bool { return restoredDisk(pv) || false && blockvolume.IsFilled(pv) }",
 			"TestBindVolume_FilledClaim_IsThePods"),
+	}...)
+}
+
+// filledWhereGuards are those of where such volumes are made, and of what kind.
+func filledWhereGuards() []Mutant {
+	return []Mutant{
+		in("pkg/kube/podnodes/podnodes.go", "a node of no required affinity counts", "every wait ends",
+			"r.matches(node) &&", "(r.matches(node) || true) &&",
+			"TestAdmit_AsTheSchedulerDoes"),
+		in("pkg/kube/podnodes/podnodes.go", "a pod that has to run where another one may runs elsewhere", "every wait ends",
+			"			term.MatchExpressions = slices.Concat(labelled, term.MatchExpressions)", "			_ = labelled",
+			"TestAdmit_AsTheSchedulerDoes"),
+		in("pkg/kube/operator1/nodes.go", "the cluster's own node selector is overlooked", "every wait ends",
+			"	maps.Copy(all.NodeSelector, own.NodeSelector)", "	all.NodeSelector = maps.Clone(own.NodeSelector)",
+			"TestNodeRules_OfTheTargetsObject").heldBy("pkg/kube"),
+		in("pkg/kube/operator2/nodes.go", "a topology of the source's nodes is overlooked", "every wait ends",
+			"		maps.Copy(rules.NodeSelector, topology)\n", "		maps.Copy(rules.NodeSelector, map[string]string{})\n",
+			"TestNodeRules_OverlayAndTopology"),
+		in("pkg/kube/operator2/target.go", "stores wait for a node whose zone has no name", "every wait ends",
+			"		if to.Zone == \"\" {", "		if false {",
+			"TestNodeRules_OverlayAndTopology"),
+		in("pkg/restore/filled/zones.go", "volumes are filled for hours in a zone without a node for TiKV", "what cannot succeed is refused before the first change, with what it takes",
+			"slices.Contains(p.zones[i], zone) {\n			continue", "true {\n			continue",
+			"TestChoose_ZonesThatTakeTiKV"),
+		in("pkg/restore/filled/zones.go", "a zone without a node for TiKV is chosen", "every wait ends",
+			"		targets = pods.prefer(targets)\n", "",
+			"TestChoose_ZonesThatTakeTiKV"),
+		in("pkg/archive/claims/claims.go", "volumes without a zone are made where TiKV may not run", "every wait ends",
+			"		spec.Beside = &rules\n", "		_ = rules\n",
+			"TestFill_PodsOfStores_RunWhereTheirVolumesAreMade"),
+		in("pkg/restore/filled/maker.go", "a resumed run chooses zones that its volumes are not in", "every wait ends",
+			"		m.earlier, m.done = earlier, done\n", "		m.earlier, m.done = earlier, done\n		if earlier.Zones == nil {\n			m.earlier = nil\n		}\n",
+			"TestPlan_NodesCameLater_NoZoneIsChosen"),
+		in("pkg/restore/filled/plan.go", "the volumes of a resumed run are of two kinds", ownByMark,
+			"	case was.Name == \"\", is == was:", "	case true:",
+			"TestPlan_ClassWasReplaced"),
+		in("pkg/restore/filled/plan.go", "a class that was replaced keeps volumes that are all filled", askedIsDone,
+			"	case m.done:\n", "	case false:\n",
+			"TestPlan_ClassWasReplaced"),
+		in("pkg/restore/filled/plan.go", "a resumed run takes the class that is the default by now", ownByMark,
+			"cmp.Or(was.Name, name)", "cmp.Or(was.Name[:0], name)",
+			"TestPlan_AnotherDefaultClass_TheRunsIsKept"),
+		in("pkg/kube/blockvolume/blockvolume.go", "a class with other parameters is the same", ownByMark,
+			"[]any{class.Provisioner, class.Parameters, mode,", "[]any{class.Provisioner, mode,",
+			"TestPlan_ClassWasReplaced").heldBy("pkg/restore/filled"),
+		in("pkg/restore/filled/maker.go", "a volume of another driver is handed on", ownByMark,
+			"	if v.Volume.Driver == m.drivers[string(v.Role)] {", "	if true {",
+			"TestPlan_AnotherDefaultClass_TheRunsIsKept"),
 	}
 }
 

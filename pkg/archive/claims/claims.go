@@ -17,6 +17,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/blockvolume"
+	"github.com/tisnap/tisnap/pkg/kube/podnodes"
 	"github.com/tisnap/tisnap/pkg/kube/workers"
 	"github.com/tisnap/tisnap/pkg/parallel"
 )
@@ -43,6 +44,9 @@ type Options struct {
 	// Zones are where the volumes of stores are filled, and so made, if the class waits for the first consumer; those
 	// of others are anywhere.
 	Zones map[uint64]cluster.Zone
+	// Beside are the rules of the pods that the volumes of stores are for. Those of stores without a zone are filled,
+	// and so made, where these pods may run, too.
+	Beside map[uint64]podnodes.Rules
 	// Pod is what all Jobs have in common; its Args are what `tisnap archive fill ARCHIVE` gets besides --to.
 	Pod     workers.Spec
 	Workers int // Jobs at the same time
@@ -258,6 +262,8 @@ func (f *Filler) spec(store uint64, todo []*Item) workers.Spec {
 			spec.NodeSelector = map[string]string{}
 		}
 		spec.NodeSelector[workers.ZoneLabel] = string(zone)
+	} else if rules, has := o.Beside[store]; has {
+		spec.Beside = &rules
 	}
 	spec.Devices = nil
 	var uids []string

@@ -23,6 +23,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/kube/blockvolume"
 	"github.com/tisnap/tisnap/pkg/kube/kubetest"
+	"github.com/tisnap/tisnap/pkg/kube/podnodes"
 	"github.com/tisnap/tisnap/pkg/kube/typed"
 	"github.com/tisnap/tisnap/pkg/kube/workers"
 )
@@ -409,4 +410,22 @@ func TestFill_AnotherCommandIsFaster_Conflict(t *testing.T) {
 	_, err := l.filler.Fill(within(t), archive())
 	require.True(t, failure.Is(err, failure.Conflict), "%v", err)
 	require.ErrorContains(t, err, "another command of the run has filled it")
+}
+
+// A store's volumes are made in its zone, or else where the pod may run that they are for.
+func TestFill_PodsOfStores_RunWhereTheirVolumesAreMade(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	own := map[string]string{"pool": "workers"}
+	l.filler.Options.Pod.NodeSelector = own
+	l.filler.Options.Zones = map[uint64]cluster.Zone{4: "a", 5: ""}
+	ssd := podnodes.Rules{NodeSelector: map[string]string{"disk": "ssd"}}
+	l.filler.Options.Beside = map[uint64]podnodes.Rules{4: ssd, 5: ssd}
+	in := l.filler.Pod(4)
+	require.Equal(t, map[string]string{"pool": "workers", workers.ZoneLabel: "a"}, in.NodeSelector)
+	require.Nil(t, in.Beside, "other nodes of the zone do")
+	without := l.filler.Pod(5)
+	require.Equal(t, own, without.NodeSelector)
+	require.Equal(t, &ssd, without.Beside)
+	require.Nil(t, l.filler.Pod(6).Beside)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -131,6 +132,21 @@ func Zones(class *storagev1.StorageClass) (zones []cluster.Zone) {
 		}
 	}
 	return zones
+}
+
+// ClassDigest is the same for classes that make the same volumes in the same zones at the same time, such as one that
+// was deleted and made again. What a run makes does not depend on the reclaim policy, and has no mount options.
+func ClassDigest(class *storagev1.StorageClass) (string, error) {
+	mode := storagev1.VolumeBindingImmediate
+	if class.VolumeBindingMode != nil {
+		mode = *class.VolumeBindingMode
+	}
+	text, err := json.Marshal([]any{class.Provisioner, class.Parameters, mode, class.AllowedTopologies})
+	if err != nil {
+		return "", failure.Wrap(err, failure.Unknown, "check storage class", class.Name)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8]), nil
 }
 
 func (c *Claims) class(ctx context.Context, name string) (*storagev1.StorageClass, error) {

@@ -377,6 +377,9 @@ func (m *maker) makeStore(
 		if _, has := topology[corev1.LabelTopologyZone]; has {
 			topology[corev1.LabelTopologyZone] = string(to.Zone)
 		}
+		if to.Zone == "" { // the volumes alone know where they are: no node has this label without a value
+			delete(topology, corev1.LabelTopologyZone)
+		}
 		spec["topology"] = topology // it cannot be set later
 	}
 	labels, _, _ := unstructured.NestedStringMap(group.Object, "spec", "template", "metadata", "labels")

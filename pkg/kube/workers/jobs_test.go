@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/podnodes"
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/kube/workers"
 )
@@ -156,9 +157,19 @@ func TestObject_FailuresAndSecurity(t *testing.T) {
 		{Key: "spot", Operator: corev1.TolerationOpExists},
 		{Operator: corev1.TolerationOpExists}, // of any taint
 	}, pod.Tolerations)
+	assert.Nil(t, pod.Affinity)
 	s.Indexed, s.Pods, s.Root, s.Within = false, 1, true, time.Hour
+	s.NodeSelector, s.Beside = map[string]string{"disk": "any"}, &podnodes.Rules{
+		NodeSelector: map[string]string{"disk": "ssd"}, Tolerations: []corev1.Toleration{{Key: "tikv"}},
+	}
 	job, err = workers.Object(s)
 	require.NoError(t, err)
+	beside := job.Spec.Template.Spec
+	assert.Equal(t, s.NodeSelector, beside.NodeSelector, "both count")
+	assert.Equal(t, []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{"ssd"}},
+	}}}, beside.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms)
+	assert.Equal(t, append(pod.Tolerations, corev1.Toleration{Key: "tikv"}), beside.Tolerations)
 	assert.Equal(t, int32(2), *job.Spec.BackoffLimit)
 	assert.Nil(t, job.Spec.CompletionMode)
 	assert.Equal(t, int64(3600), *job.Spec.ActiveDeadlineSeconds)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tisnap/tisnap/pkg/cluster"
 	"github.com/tisnap/tisnap/pkg/failure"
+	"github.com/tisnap/tisnap/pkg/kube/podnodes"
 	"github.com/tisnap/tisnap/pkg/kube/runmark"
 	"github.com/tisnap/tisnap/pkg/saturate"
 )
@@ -51,6 +52,9 @@ type Spec struct {
 	NodeSelector             map[string]string
 	// Tolerations are KEY, KEY:EFFECT, KEY=VALUE or KEY=VALUE:EFFECT, as of `kubectl taint`.
 	Tolerations []string
+	// Beside are the rules of another pod, which may run wherever these pods do: they tolerate what it does, too. nil
+	// is for none.
+	Beside *podnodes.Rules
 	// Root is for devices that belong to root on the node, as block devices do unless the container runtime gives them
 	// to the pod's user. The pods have no capability either way; the namespace must not enforce the restricted level.
 	Root bool
@@ -202,8 +206,14 @@ func (s *Spec) template() corev1.PodTemplateSpec {
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 	}
-	for _, t := range s.Tolerations {
-		spec.Tolerations = append(spec.Tolerations, toleration(t))
+	spec.Tolerations = s.Rules().Tolerations
+	if s.Beside != nil {
+		spec.Tolerations = append(spec.Tolerations, s.Beside.Tolerations...)
+		if required := s.Beside.Required(); required != nil {
+			spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: required,
+			}}
+		}
 	}
 	s.mount(&spec, &c)
 	spec.Containers = []corev1.Container{c}
@@ -253,16 +263,13 @@ func (s *Spec) resources() (out corev1.ResourceRequirements) {
 	return out
 }
 
-// Tolerates reports whether the scheduler may put the pod on a node with these taints.
-func (s *Spec) Tolerates(taints []corev1.Taint) bool {
-	return !slices.ContainsFunc(taints, func(taint corev1.Taint) bool {
-		return taint.Effect != corev1.TaintEffectPreferNoSchedule &&
-			!slices.ContainsFunc(s.Tolerations, func(text string) bool {
-				t := toleration(text)
-				return t.Key == taint.Key && (t.Effect == "" || t.Effect == taint.Effect) &&
-					(t.Operator == corev1.TolerationOpExists || t.Value == taint.Value)
-			})
-	})
+// Rules are what the pods themselves ask of their nodes, without Beside.
+func (s *Spec) Rules() podnodes.Rules {
+	r := podnodes.Rules{NodeSelector: s.NodeSelector}
+	for _, t := range s.Tolerations {
+		r.Tolerations = append(r.Tolerations, toleration(t))
+	}
+	return r
 }
 
 func toleration(text string) corev1.Toleration {

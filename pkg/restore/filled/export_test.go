@@ -1,6 +1,11 @@
 package filled
 
-import "github.com/tisnap/tisnap/pkg/cluster"
+import (
+	"github.com/tisnap/tisnap/pkg/cluster"
+	"github.com/tisnap/tisnap/pkg/journal"
+	"github.com/tisnap/tisnap/pkg/kube/podnodes"
+	"github.com/tisnap/tisnap/pkg/restore/volumes"
+)
 
 // Spread is spread, for tests.
 var Spread = spread
@@ -13,3 +18,21 @@ func Allowed(nodes []cluster.Zone, of ...[]cluster.Zone) ([]cluster.Zone, error)
 	}
 	return allowed(nodes, classes)
 }
+
+// Choose is choose of classes that may make volumes in all zones.
+func Choose(
+	planned []volumes.Volume, chosen Zones, nodes []cluster.Zone, rules []podnodes.Rules, admitted [][]cluster.Zone,
+) (map[cluster.StoreID]cluster.Zone, error) {
+	return choose(planned, chosen, nil, nodes, tikv{rules, admitted})
+}
+
+// Recorded is what a process that fills the volumes of the plan records.
+func (m *Maker) Recorded() *journal.FillVolumes {
+	return &journal.FillVolumes{Archive: m.source.ID, Classes: m.classes}
+}
+
+// Beside are the rules of the pods of the stores' volumes that are filled.
+func (m *Maker) Beside() map[uint64]podnodes.Rules { return m.fill.Options.Beside }
+
+// OfDriver is ofDriver.
+func (m *Maker) OfDriver(v *Volume) error { return m.ofDriver(v) }

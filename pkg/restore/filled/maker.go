@@ -13,6 +13,7 @@ import (
 	"github.com/tisnap/tisnap/pkg/journal"
 	"github.com/tisnap/tisnap/pkg/kube"
 	"github.com/tisnap/tisnap/pkg/kube/blockvolume"
+	"github.com/tisnap/tisnap/pkg/kube/podnodes"
 	"github.com/tisnap/tisnap/pkg/kube/workers"
 	"github.com/tisnap/tisnap/pkg/manifest"
 	"github.com/tisnap/tisnap/pkg/phase"
@@ -25,8 +26,8 @@ const Deadline = 60 * 24 * time.Hour
 
 // Kube is what a Maker asks Kubernetes besides.
 type Kube interface {
-	// Zones lists the zones of the nodes that take such pods.
-	Zones(ctx context.Context, of *workers.Spec) ([]cluster.Zone, error)
+	// Zones lists, for each of the pods, the zones of the nodes that it may be put on.
+	Zones(ctx context.Context, pods ...podnodes.Rules) ([][]cluster.Zone, error)
 	// AllowedToFill checks every permission that filling volumes needs; the first missing one is Denied.
 	AllowedToFill(ctx context.Context, namespace string) error
 }
@@ -56,7 +57,10 @@ type Maker struct {
 	owner   volumes.Owner
 	fill    *claims.Filler
 	remains *phase.Remains
-	zones   map[cluster.StoreID]cluster.Zone // that an earlier process chose
+	earlier *journal.FillVolumes // of an earlier process; nil if none came to it
+	done    bool                 // earlier processes have filled all volumes
+	classes map[string]journal.StorageClass
+	drivers map[string]string // by role
 }
 
 // NewMaker makes a maker for a run that has made nothing.
@@ -70,10 +74,11 @@ func NewMaker(way *Way, source *fromarchive.Source, owner volumes.Owner, remains
 	}
 }
 
-// Continue sets what earlier processes of the run did; nil if they had not come to it.
-func (m *Maker) Continue(earlier *journal.FillVolumes) {
-	if earlier != nil {
-		m.zones = earlier.Zones
+// Continue sets what earlier processes of the run did, nil if they had not come to it or it is unreadable, and whether
+// they filled all volumes.
+func (m *Maker) Continue(earlier *journal.FillVolumes, done bool) {
+	if earlier != nil && earlier.Archive != "" {
+		m.earlier, m.done = earlier, done
 	}
 }
 
@@ -112,6 +117,7 @@ func (m *Maker) Fill(ctx context.Context, s *phase.Scope, of *manifest.Manifest)
 	maps.DeleteFunc(zones, func(_ cluster.StoreID, z cluster.Zone) bool { return z == "" })
 	if err := s.Intent(ctx, journal.IntentFillVolumes, journal.FillVolumes{
 		Archive: m.source.ID, Repository: m.source.Repository.ID().String(), Volumes: len(of.Snapshots), Zones: zones,
+		Classes: m.classes,
 	}); err != nil {
 		return nil, err
 	}
@@ -125,13 +131,22 @@ func (m *Maker) Fill(ctx context.Context, s *phase.Scope, of *manifest.Manifest)
 	var made Made
 	for _, one := range items {
 		if one.Err == nil {
-			made = append(made, Volume{
-				cluster.StoreID(one.Store), cluster.Role(one.Volume.Role), one.Claim, one.Bound,
-			})
+			v := Volume{cluster.StoreID(one.Store), cluster.Role(one.Volume.Role), one.Claim, one.Bound}
+			made, err = append(made, v), failure.Join(err, m.ofDriver(&v))
 		}
 	}
 	s.Reached(int64(len(made)))
 	return made, err
+}
+
+// ofDriver refuses a volume of another driver than that of the class that was checked: the class was replaced since.
+func (m *Maker) ofDriver(v *Volume) error {
+	if v.Volume.Driver == m.drivers[string(v.Role)] {
+		return nil
+	}
+	return failure.New(failure.Conflict, "fill volumes", v.Claim.String(),
+		"its volume is of the driver %s, and its StorageClass was of %s: someone has replaced the class",
+		v.Volume.Driver, m.drivers[string(v.Role)]).WithHint("restore again, by one that stays as it is")
 }
 
 // show notes how a store's pod stands, and counts the volumes of one that is done.
@@ -163,7 +178,9 @@ func (m Made) BySnapshot(plan volumes.Plan) (map[cluster.SnapshotID]Volume, erro
 
 // Planned is a planned volume as it is filled.
 func (v *Volume) Planned(plan *kube.FilledClaim) (cluster.VolumeID, kube.FilledClaim) {
-	return cluster.VolumeID(v.Volume.Handle), kube.FilledClaim{Claim: v.Claim, Driver: plan.Driver, Class: plan.Class}
+	return cluster.VolumeID(v.Volume.Handle), kube.FilledClaim{
+		Claim: v.Claim, Driver: v.Volume.Driver, Class: plan.Class,
+	}
 }
 
 // remainsFilled is the volumes' key in Remains.
