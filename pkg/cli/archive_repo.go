@@ -89,8 +89,9 @@ func (a *app) openArchive(ctx context.Context, f *repoFlags, ref string) (found 
 // releaseWithin bounds the end of a lease once the command is done.
 const releaseWithin = 10 * time.Second
 
-// reading takes the lease of a reader, so that no prune deletes what it finds afterwards. done ends it: it adds to the
-// command's error that the lease was broken meanwhile. Who may only read the repository has none, and is warned.
+// reading takes the lease of a reader, so that no prune deletes what it finds afterwards. done ends it: if the lease
+// was broken meanwhile, the command's error becomes a Conflict. Who may only read the repository has none, and is
+// warned.
 func (a *app) reading(
 	ctx context.Context, r *repository.Repository, what string,
 ) (kept context.Context, done func(error) error, err error) {
@@ -111,6 +112,9 @@ func (a *app) reading(
 		if failure.Is(released, failure.Denied) {
 			a.warn(fmt.Errorf("prunes wait for this command until they break its lease: %w", released))
 			released = nil
+		}
+		if failure.Is(released, failure.Conflict) { // what is missing may have been deleted since
+			return errors.Join(released, err)
 		}
 		return errors.Join(err, released)
 	}, nil

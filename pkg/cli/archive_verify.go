@@ -108,57 +108,69 @@ func parseShare(text string) (float64, bool) {
 
 func (a *app) archiveVerify(
 	ctx context.Context, repo *repoFlags, refs []string, f verifyFlags, share float64,
-) (err error) {
-	level := f.level
+) error {
 	r, done, err := a.openRepository(ctx, repo)
 	if err != nil {
 		return err
 	}
 	defer done()
-	ctx, released, err := a.reading(ctx, r, "verify")
+	opts := verify.Options{Level: f.level, Sample: share, Reads: archiveReads}
+	result, err := a.verifyHeld(ctx, r, refs, f.against, &opts)
 	if err != nil {
 		return err
 	}
-	defer func() { err = released(err) }()
-	ids, err := archiveIDs(ctx, r, refs)
-	if err != nil {
-		return err
-	}
-	s, err := a.session()
-	if err != nil {
-		return err
-	}
-	defer s.end()
-	opts := verify.Options{Archives: ids, Level: level, Sample: share, Reads: archiveReads}
-	if f.against {
-		c, err := a.connections(s.log)
-		if err != nil {
-			return err
-		}
-		defer c.close()
-		from := &outside{app: a, connections: c, direct: map[string]ebsdirect.Source{}}
-		opts.Against = from.snapshot
-	}
-	emit := s.emitVerify(string(level))
-	emit(phase.StepStarted, 0, 0)
-	opts.Progress = func(done, total int64) { emit(phase.Progress, done, total) }
-	result, err := verify.Run(ctx, r, opts)
-	if err != nil {
-		return failure.Annotate(err, "verify archives", "")
-	}
-	emit(phase.StepFinished, 0, 0)
-	s.end()
 	a.recordVerified(ctx, r, opts, result)
 	doc := &archiveVerifyDoc{
-		header: newHeader("ArchiveVerification"), Repository: r.ID().String(), Level: level, Result: result,
+		header: newHeader("ArchiveVerification"), Repository: r.ID().String(), Level: f.level, Result: result,
 	}
-	if level == verify.Data || f.against {
+	if f.level == verify.Data || f.against {
 		doc.Sample = share
 	}
 	if err := a.print(doc); err != nil {
 		return err
 	}
 	return doc.damaged(f.against)
+}
+
+// verifyHeld verifies under the lease of a reader what the references mean. There is no result if the lease was broken:
+// the prune that broke it deletes what would count as damage.
+func (a *app) verifyHeld(
+	ctx context.Context, r *repository.Repository, refs []string, against bool, opts *verify.Options,
+) (result *verify.Result, err error) {
+	ctx, released, err := a.reading(ctx, r, "verify")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err = released(err); err != nil {
+			result = nil
+		}
+	}()
+	if opts.Archives, err = archiveIDs(ctx, r, refs); err != nil {
+		return nil, err
+	}
+	s, err := a.session()
+	if err != nil {
+		return nil, err
+	}
+	defer s.end()
+	if against {
+		c, err := a.connections(s.log)
+		if err != nil {
+			return nil, err
+		}
+		defer c.close()
+		from := &outside{app: a, connections: c, direct: map[string]ebsdirect.Source{}}
+		opts.Against = from.snapshot
+	}
+	emit := s.emitVerify(string(opts.Level))
+	emit(phase.StepStarted, 0, 0)
+	opts.Progress = func(done, total int64) { emit(phase.Progress, done, total) }
+	if result, err = verify.Run(ctx, r, *opts); err != nil {
+		return nil, failure.Annotate(err, "verify archives", "")
+	}
+	emit(phase.StepFinished, 0, 0)
+	return result, nil
 }
 
 // emitVerify shows how far a verification is.

@@ -223,7 +223,8 @@ func unfinishedOf(
 		return nil, err
 	}
 	proven, differs := run.About.SameCluster(run.ID, &request)
-	if differs != nil || !proven && named == "" || run.About.Operation != journal.Restore {
+	same := differs == nil && (proven || named != "")
+	if !same || run.About.Operation != journal.Restore {
 		return nil, nil
 	}
 	for name, value := range deps.Archive.Request() {

@@ -168,7 +168,7 @@ func wayGuards() []Mutant {
 		in(file, "a run that made snapshots is given up for one that fills volumes", oneRun,
 			"		case earlier != nil || f.volumeFlags", "		case f.volumeFlags", resumed),
 		in(file, "the way is that of a run of another Kubernetes cluster", oneRun,
-			"	if differs != nil || !proven && named == \"\" || run", "	if differs != nil && proven || run", resumed),
+			"	same := differs == nil && (proven || named != \"\")", "	same := differs == nil || !proven", resumed),
 		in(file, "the way is that of a run of another archive", oneRun,
 			"		if run.About.Request[name] != value {", "		if run.About.Request[name] == \"\" && value != \"\" {", resumed),
 		in(file, "a named account that cannot be used counts as no AWS", meant,

@@ -64,6 +64,12 @@ func fleetGuards() []Mutant {
 		in("pkg/archive/create/read.go", "why a run lost its lease is not reported", errorTable,
 			"err != nil && failure.Is(cause, failure.Conflict)", "err == nil && failure.Is(cause, failure.Conflict)",
 			"TestRun_LeaseIsBrokenWhileItReads_EndsWithTheReason"),
+		in("pkg/cli/archive_repo.go", "what a prune deleted counts as damage", errorTable,
+			"if failure.Is(released, failure.Conflict) {", "if false {",
+			"TestArchiveReading_LeaseIsBroken_FailsClosed"),
+		in("pkg/cli/archive_verify.go", "a verification whose lease was broken has a result", errorTable,
+			"if err = released(err); err != nil {", "if released(err); err != nil {",
+			"TestArchiveVerify_LeaseIsBroken_IsNoDamage"),
 	}
 }
 

@@ -432,6 +432,7 @@ func TestZones_OfAllowedTopologies(t *testing.T) {
 		"or without one": {[]corev1.TopologySelectorTerm{term("topology.kubernetes.io/zone", "a"), term("rack", "r1")}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			class := &storagev1.StorageClass{AllowedTopologies: c.terms}
 			require.Equal(t, c.want, blockvolume.Zones(class))
 			require.Equal(t, len(c.want) != 1, blockvolume.AnyZone(class))

@@ -71,6 +71,7 @@ func TestAllowed_ZonesOfAllClasses(t *testing.T) {
 		"not both": {[][]cluster.Zone{{"a"}, {"b"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			got, err := filled.Allowed(nodes, c.of...)
 			require.Equal(t, c.want, got)
 			if c.want == nil {
