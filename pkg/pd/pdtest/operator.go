@@ -24,6 +24,7 @@ type operator struct {
 	remove  uint64       // store whose peer goes; 0 for none
 	created time.Time
 	status  pdpb.OperatorStatus
+	moves   bool // by MovePeer: its caller ends it
 }
 
 func (o *operator) String() string {
@@ -60,10 +61,29 @@ func (s *Server) endLocked(op *operator, as pdpb.OperatorStatus) {
 	delete(s.mem.running, op.region)
 }
 
+// MovePeer makes the region's operator one whose steps the caller takes, as those of PD's move-peer: PD has one operator for
+// a region at a time, so no other moves its leader until done is called. It is false if the region has one.
+func (s *Server) MovePeer(region uint64) (done func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runningLocked(region) != nil {
+		return nil, false
+	}
+	op := &operator{name: "move-peer", region: region, created: s.now(), status: pdpb.OperatorStatus_RUNNING, moves: true}
+	s.addLocked(op)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.runningLocked(region) == op {
+			s.endLocked(op, pdpb.OperatorStatus_SUCCESS)
+		}
+	}, true
+}
+
 // runningLocked is the region's operator if it runs; one that took too long ends here.
 func (s *Server) runningLocked(regionID uint64) *operator {
 	op := s.mem.running[regionID]
-	if op != nil && s.now().Sub(op.created) > operatorTimeout {
+	if op != nil && !op.moves && s.now().Sub(op.created) > operatorTimeout {
 		s.endLocked(op, pdpb.OperatorStatus_TIMEOUT)
 		return nil
 	}

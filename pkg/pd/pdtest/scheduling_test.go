@@ -111,6 +111,33 @@ func TestBalanceLeader_PausedOrLimited_LeavesLeaders(t *testing.T) {
 	}
 }
 
+func TestMovePeer_UnderWay_IsTheRegionsOnlyOperator(t *testing.T) {
+	t.Parallel()
+	s := start(t, pdtest.Config{})
+	bootstrap(t, s)
+	l := newLeaders(3)
+	var moves []func()
+	for _, r := range l.regions {
+		done, ok := s.MovePeer(r.GetId())
+		require.True(t, ok)
+		moves = append(moves, done)
+	}
+	_, ok := s.MovePeer(100)
+	require.False(t, ok)
+	code, _ := curl(t, s, "POST", api+"/operators", `{"name":"transfer-leader","region_id":100,"to_store_id":2}`)
+	require.Equal(t, 500, code)
+	for range 5 {
+		require.Zero(t, l.round(t, s))
+	}
+	for _, done := range moves {
+		done()
+	}
+	require.Eventually(t, func() bool {
+		l.round(t, s)
+		return l.perStore()[1] == 1
+	}, patience, tick)
+}
+
 func TestOperator_TransferLeader_RunsUntilItHappened(t *testing.T) {
 	t.Parallel()
 	s := running(t, pdtest.Config{Configs: map[string]any{"schedule.leader-schedule-limit": 0}})
