@@ -77,13 +77,16 @@ func (w *raftWorker) checkMerges(ctx context.Context) {
 		if k := w.store.strikeAt(ctx, "CheckMerge"); k.refuse != nil || k.region != nil {
 			continue
 		}
-		store, target := w.store.leaderOf(v.merge.target)
-		if target == nil {
+		store, target, gone := w.store.leaderOf(v.merge.target)
+		if target == nil && !gone {
 			continue
 		}
-		now := target.look()
+		var now peerView
+		if target != nil {
+			now = target.look()
+		}
 		switch want := v.merge.target.RegionEpoch.Version; {
-		case now.region.RegionEpoch.Version > want || !sameStores(now.region, v.region):
+		case gone || now.region.RegionEpoch.Version > want || !sameStores(now.region, v.region):
 			w.store.proposeAdmin(p, v, &raft_cmdpb.AdminRequest{
 				CmdType:       raft_cmdpb.AdminCmdType_RollbackMerge,
 				RollbackMerge: &raft_cmdpb.RollbackMergeRequest{Commit: v.merge.commit},
@@ -98,18 +101,29 @@ func (w *raftWorker) checkMerges(ctx context.Context) {
 	}
 }
 
-// leaderOf finds the store whose peer of the region leads and serves, among those that can be reached.
-func (s *Store) leaderOf(r *metapb.Region) (*Store, *peer) {
+// leaderOf finds the store whose peer of the region leads and serves, among those that can be reached. Its peers may have
+// moved since it was r. It is gone if none of r's stores has a peer of it any more.
+func (s *Store) leaderOf(r *metapb.Region) (leader *Store, p *peer, gone bool) {
+	newest, gone := r, true
 	for _, member := range r.Peers {
 		store, _ := s.net.reach(s, member.StoreId)
 		if store == nil {
-			continue
-		}
-		if p := store.peer(r.Id); p != nil && p.look().ready() {
-			return store, p
+			gone = false
+		} else if p := store.peer(r.Id); p != nil {
+			gone = false
+			if now := p.look().region; now.RegionEpoch.ConfVer > newest.RegionEpoch.ConfVer {
+				newest = now
+			}
 		}
 	}
-	return nil, nil
+	for _, member := range newest.Peers {
+		if store, _ := s.net.reach(s, member.StoreId); store != nil {
+			if p := store.peer(r.Id); p != nil && p.look().ready() {
+				return store, p, false
+			}
+		}
+	}
+	return nil, nil, gone
 }
 
 func proposalInMergingMode(region uint64) *errorpb.Error {

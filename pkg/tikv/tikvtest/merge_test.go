@@ -26,11 +26,13 @@ type merging struct {
 	source, target uint64
 }
 
-func newMerging(t *testing.T, check time.Duration) *merging {
+func newMerging(t *testing.T, check time.Duration) *merging { return newMergingOn(t, 3, check) }
+
+func newMergingOn(t *testing.T, stores int, check time.Duration) *merging {
 	t.Helper()
 	c := &testCluster{t: t, pd: newTinyPD(7), net: tikvtest.NewNetwork(), faults: &fault.Plan{}, options: quick}
 	c.options.MergeCheckInterval = check
-	for range 3 {
+	for range stores {
 		c.volumes = append(c.volumes, newVolumes())
 	}
 	c.startAll()
@@ -39,7 +41,9 @@ func newMerging(t *testing.T, check time.Duration) *merging {
 	m := &merging{testCluster: c, k: c.client()}
 	m.k.put(key(1), []byte("left"))
 	m.k.put(key(20), []byte("right"))
-	c.settled()
+	if stores == 3 {
+		c.settled()
+	}
 	leader, kctx := c.leader(key(1))
 	_, right := c.leader(key(20))
 	m.leader, m.source, m.target = leader, kctx.RegionId, right.RegionId
@@ -174,6 +178,28 @@ func TestMerge_TargetSplitMeanwhile_IsRolledBackAlsoUnderLease(t *testing.T) {
 	m.k.put(key(1), []byte("again"))
 	require.Equal(t, "again", m.k.get(key(1), m.k.now()))
 	require.Len(t, m.stores[0].Peers(), 3)
+}
+
+// A target that is led from a store that it came to after PrepareMerge is found, and refuses the merge.
+func TestMerge_TargetMovedMeanwhile_IsRolledBack(t *testing.T) {
+	t.Parallel()
+	m := newMergingOn(t, 4, soon)
+	require.NoError(t, m.faults.Add(fault.Rule{Point: "tikv.*.CheckMerge", Code: "Unavailable", Times: -1}))
+	require.Eventually(t, func() bool { return m.leader.Merge(t.Context(), m.source, m.target) == nil }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(m.pending()) == 1 }, 30*time.Second, time.Millisecond)
+	move := &tikvtest.Move{Region: m.target, From: m.leader, To: m.stores[3]}
+	require.NoError(t, move.Run(m.ctx(30*time.Second), m.stores...))
+	require.Eventually(t, func() bool {
+		p, _ := member(m.stores[3], m.target)
+		for _, s := range m.stores[:3] {
+			_ = s.TransferLeader(m.target, m.stores[3].ID()) // refused by those that do not lead it
+		}
+		return p.Serving
+	}, 30*time.Second, 10*time.Millisecond)
+	m.faults.Clear()
+	require.Eventually(t, func() bool { return len(m.pending()) == 0 }, 30*time.Second, time.Millisecond)
+	m.k.put(key(1), []byte("again"))
+	require.Equal(t, "again", m.k.get(key(1), m.k.now()))
 }
 
 // A wait for a source that is destroyed meanwhile is done.
