@@ -64,7 +64,9 @@ func (w *Workload) openPipelined(ctx context.Context, accounts []int) (*Pipeline
 		err = errors.Join(flush(txn, start, changes[:half]), flush(txn, start, changes[half:]), txn.GetMemBuffer().FlushWait())
 	}
 	if err != nil {
-		return nil, errors.Join(err, txn.Rollback())
+		err = errors.Join(err, txn.Rollback())
+		c.resolveLast(ctx, changes)
+		return nil, err
 	}
 	p := &Pipelined{StartTS: start, workload: w, txn: txn, changes: changes}
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -75,6 +77,16 @@ func (w *Workload) openPipelined(ctx context.Context, accounts []int) (*Pipeline
 		}
 	})
 	return p, nil
+}
+
+// resolveLast reads the last row of a pipelined transfer that has ended. client-go ends the locks of such a transaction from
+// its first key to before its last one, by region: where the last is a region's first, its lock would stay until GC.
+func (c *Cluster) resolveLast(ctx context.Context, changes []change) {
+	last := ""
+	for _, change := range changes {
+		last = max(last, change.key)
+	}
+	_ = c.read(ctx, last) // as any reader may; the transfer has ended either way
 }
 
 func flush(txn *transaction.KVTxn, start cluster.TS, changes []change) error {
@@ -102,6 +114,11 @@ func (c *Cluster) beat(ctx context.Context, start cluster.TS) {
 func (p *Pipelined) Commit(ctx context.Context) error {
 	p.stop()
 	p.beats.Wait() // the commit ts is above all that was reported
+	defer func() {
+		if c, err := p.workload.Cluster(ctx); err == nil {
+			c.resolveLast(ctx, p.changes)
+		}
+	}()
 	if err := p.txn.Commit(ctx); err != nil {
 		return failure.Wrap(err, failure.Unknown, "commit pipelined transfer", p.StartTS.String())
 	}

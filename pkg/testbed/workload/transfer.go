@@ -93,6 +93,14 @@ func (t *teller) once(ctx context.Context) error {
 	defer t.workload.enter()()
 	count := &t.workload.count
 	kind := t.chooseKind()
+	if kind == pipelined {
+		// Two that wait for each other's locks do so for 40 s, as those of TiDB do.
+		if !t.workload.pipelining.TryLock() {
+			kind = ordinary
+		} else {
+			defer t.workload.pipelining.Unlock()
+		}
+	}
 	txn, start, err := t.cluster.begin(ctx, kind == pipelined)
 	if err != nil {
 		count.retries.Add(1)
@@ -106,6 +114,9 @@ func (t *teller) once(ctx context.Context) error {
 		return errors.Join(err, txn.Rollback())
 	}
 	noted := t.note(start, &changes)
+	if kind == pipelined {
+		defer func() { t.cluster.resolveLast(ctx, changes) }()
+	}
 	err = t.prepare(ctx, txn, kind, changes)
 	if err == nil {
 		err = writeKind(txn, kind, func(part []change) error { return write(txn, start, part, t.width(kind)) }, changes)

@@ -70,6 +70,8 @@ type Workload struct {
 	cfg     Config
 	history *History
 	count   counters
+	// pipelining is held by the one client that makes a pipelined transfer.
+	pipelining sync.Mutex
 
 	mu      sync.Mutex
 	cluster *Cluster

@@ -137,3 +137,20 @@ func TestVerify_WrongTotalAndRow_IsFound(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, locks)
 }
+
+// Accounts 50 and 51 are in one region, and 75 is the first key of another.
+func TestPipelined_LastKeyIsARegionsFirst_ItsLockIsResolved(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	w := start(t, c, workload.Config{Accounts: 100, Clients: 1, Regions: 4})
+	ctx := within(t, 60*time.Second)
+	p, err := w.OpenPipelined(ctx, 50, 51, 75)
+	require.NoError(t, err)
+	require.NoError(t, p.Commit(ctx))
+	conn, err := w.Cluster(ctx)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		locks, err := conn.LocksLeft(ctx)
+		return err == nil && len(locks) == 0
+	}, 30*time.Second, 5*time.Millisecond)
+}
