@@ -27,11 +27,11 @@ func peerOn(s *tikvtest.Store, region uint64) (tikvtest.PeerState, bool) {
 	return peers[i], true
 }
 
-// drawMove is the move of a random region's peer to the store that has none.
-func (l *lab) drawMove(r *rand.Rand) (m *tikvtest.Move, ok bool) {
+// drawMove begins to move a random region's peer to the store that has none, until done is called.
+func (l *lab) drawMove(r *rand.Rand) (m *tikvtest.Move, done func(), ok bool) {
 	led := l.stores[r.IntN(len(l.stores))].Peers()
 	if len(led) == 0 {
-		return nil, false
+		return nil, nil, false
 	}
 	m = &tikvtest.Move{Region: led[r.IntN(len(led))].Region.Id}
 	for _, i := range r.Perm(len(l.stores)) {
@@ -41,7 +41,11 @@ func (l *lab) drawMove(r *rand.Rand) (m *tikvtest.Move, ok bool) {
 			m.To = l.stores[i]
 		}
 	}
-	return m, m.From != nil && m.To != nil
+	if m.From == nil || m.To == nil {
+		return nil, nil, false
+	}
+	done, ok = l.pd.MovePeer(m.Region)
+	return m, done, ok
 }
 
 // moveMembers moves peers one after the other, each move to its end, until stop, and counts them.
@@ -52,11 +56,13 @@ func (l *lab) moveMembers(ctx context.Context, stop <-chan struct{}, moves *atom
 			return nil
 		default:
 		}
-		m, ok := l.drawMove(r)
+		m, done, ok := l.drawMove(r)
 		if !ok {
 			continue
 		}
-		switch err := m.Run(ctx, l.stores...); {
+		err := m.Run(ctx, l.stores...)
+		done()
+		switch {
 		case err == nil:
 			moves.Add(1)
 		case !errors.Is(err, tikvtest.ErrRegionGone):
@@ -157,11 +163,16 @@ func regrouped(t *testing.T) (m *marked, joint cluster.RegionID) {
 func (l *lab) leaveJoint(t *testing.T) cluster.RegionID {
 	t.Helper()
 	for r := rand.New(rand.NewPCG(5, 6)); ; {
-		m, ok := l.drawMove(r)
+		m, done, ok := l.drawMove(r)
 		if !ok {
 			continue
 		}
-		require.NoError(t, m.Try(within(t), m.Add, l.stores...))
+		defer done()
+		err := m.Try(within(t), m.Add, l.stores...)
+		if errors.Is(err, tikvtest.ErrRegionGone) {
+			continue // its merge was under way
+		}
+		require.NoError(t, err)
 		require.NoError(t, m.Try(within(t), m.Enter, l.stores...))
 		require.Eventually(t, func() bool {
 			p, _ := peerOn(m.To, m.Region)
