@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tisnap/tisnap/pkg/ebs"
+	"github.com/tisnap/tisnap/pkg/ebs/ebstest"
 	"github.com/tisnap/tisnap/pkg/failure"
 	"github.com/tisnap/tisnap/pkg/wait"
 )
@@ -49,7 +50,7 @@ func TestRun_AnswerThatIsOlderArrivesLate_DoesNotThrowTheSetAway(t *testing.T) {
 	for step, older := range map[string]int64{"wait": 2, "seal": 1} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
+			r := newRig(t, func(rules *ebstest.Rules) { rules.Invisible = ebstest.Span{} }) // the spy hides one
 			o := r.options()
 			o.Visibility = time.Second
 			var left atomic.Int64
