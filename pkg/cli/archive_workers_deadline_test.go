@@ -29,8 +29,8 @@ func TestArchiveWorkers_JobCannotBeMade_Fails(t *testing.T) {
 		jobs: workers.New(core), join: func(string) []string { return []string{"archive", "join"} },
 		spec: workers.Spec{Run: "run", Namespace: "tidb", Name: "job", Image: "tisnap:v1", Pods: 1},
 	}
-	w.jobs.Interval, w.jobs.StartWithin = time.Millisecond, 100*time.Millisecond
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	w.jobs.Interval, w.jobs.StartWithin = time.Millisecond, 3*time.Second // enough for one answer at least
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	var notes []string
 	err = w.Work(ctx, "one", func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) })
