@@ -86,7 +86,9 @@ func (c *Cluster) resolveLast(ctx context.Context, changes []change) {
 	for _, change := range changes {
 		last = max(last, change.key)
 	}
-	_ = c.read(ctx, last) // as any reader may; the transfer has ended either way
+	if last != "" {
+		_ = c.read(ctx, last) // as any reader may; the transfer has ended either way
+	}
 }
 
 func flush(txn *transaction.KVTxn, start cluster.TS, changes []change) error {
