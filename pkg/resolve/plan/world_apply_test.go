@@ -75,6 +75,9 @@ func (w *world) configure(g *group, e entry) {
 	case e.add != 0:
 		g.learner = e.add
 	case e.swap != 0:
+		if g.learner == 0 {
+			w.t.Fatalf("region %s has no learner that could be a voter", g.id)
+		}
 		g.voters = append(slices.DeleteFunc(slices.Clone(g.voters), func(s cluster.StoreID) bool { return s == e.swap }), g.learner)
 		g.learner = 0
 		w.happened.note(membersChanged, g.id)

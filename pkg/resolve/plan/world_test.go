@@ -258,6 +258,14 @@ func (w *world) electOn(g *group, s cluster.StoreID) {
 	if c == nil {
 		return
 	}
+	// It knows the changes of members that it has applied, although no leader has yet.
+	for g.configured < c.applied {
+		g.configured++
+		w.configure(g, c.log[g.configured-1])
+	}
+	if g.replicas[s] == nil || !slices.Contains(g.voters, s) {
+		return
+	}
 	for _, v := range g.voters {
 		if r := g.replicas[v]; r != nil && upToDate(c, r) {
 			votes = append(votes, r)
