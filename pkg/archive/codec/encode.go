@@ -25,7 +25,7 @@ type Encoder struct {
 	level Level
 	zstd  *zstd.Encoder // nil if the level needs none
 	buf   []byte        // the result of zstd
-	fast  []byte        // the result of s2
+	probe []byte        // the result of s2
 }
 
 // NewEncoder returns an encoder, whose buffers it keeps from block to block.
@@ -53,12 +53,9 @@ func (e *Encoder) Encode(block []byte) (ID, []byte) {
 	case None, "":
 		return Stored, block
 	case S2:
-		if most := s2.MaxEncodedLen(len(block)); cap(e.fast) < most {
-			e.fast = make([]byte, most)
-		}
-		return smaller(InS2, s2.Encode(e.fast[:cap(e.fast)], block), block)
+		return smaller(InS2, e.inS2(block), block)
 	case Auto:
-		if flat(block) && !shrinks(block) {
+		if flat(block) && !saves(e.inS2(block), block) {
 			return Stored, block
 		}
 	default: // levels of zstd
@@ -67,18 +64,19 @@ func (e *Encoder) Encode(block []byte) (ID, []byte) {
 	return smaller(InZstd, e.buf, block)
 }
 
+func (e *Encoder) inS2(block []byte) []byte {
+	if most := s2.MaxEncodedLen(len(block)); cap(e.probe) < most {
+		e.probe = make([]byte, most)
+	}
+	return s2.Encode(e.probe[:cap(e.probe)], block)
+}
+
 func smaller(id ID, packed, block []byte) (ID, []byte) {
-	if saves(len(packed), block) {
+	if saves(packed, block) {
 		return id, packed
 	}
 	return Stored, block
 }
 
-// shrinks reports whether S2 would save as much, without writing what it would.
-func shrinks(block []byte) bool {
-	size := s2.EstimateBlockSize(block)
-	return size >= 0 && saves(size, block)
-}
-
-// saves reports whether a block compressed to so many bytes is worth its decompression.
-func saves(size int, block []byte) bool { return 100*size <= 97*len(block) }
+// saves reports whether a compressed block is worth its decompression.
+func saves(packed, block []byte) bool { return 100*len(packed) <= 97*len(block) }
