@@ -3,6 +3,7 @@ package tikvtest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"testing"
@@ -180,26 +181,34 @@ func TestMerge_TargetSplitMeanwhile_IsRolledBackAlsoUnderLease(t *testing.T) {
 	require.Len(t, m.stores[0].Peers(), 3)
 }
 
-// A target that is led from a store that it came to after PrepareMerge is found, and refuses the merge.
+// A target that is led from a store that it came to after PrepareMerge refuses the merge, and one that has left all the stores
+// that it had then is not waited for.
 func TestMerge_TargetMovedMeanwhile_IsRolledBack(t *testing.T) {
 	t.Parallel()
-	m := newMergingOn(t, 4, soon)
-	require.NoError(t, m.faults.Add(fault.Rule{Point: "tikv.*.CheckMerge", Code: "Unavailable", Times: -1}))
-	require.Eventually(t, func() bool { return m.leader.Merge(t.Context(), m.source, m.target) == nil }, 30*time.Second, time.Millisecond)
-	require.Eventually(t, func() bool { return len(m.pending()) == 1 }, 30*time.Second, time.Millisecond)
-	move := &tikvtest.Move{Region: m.target, From: m.leader, To: m.stores[3]}
-	require.NoError(t, move.Run(m.ctx(30*time.Second), m.stores...))
-	require.Eventually(t, func() bool {
-		p, _ := member(m.stores[3], m.target)
-		for _, s := range m.stores[:3] {
-			_ = s.TransferLeader(m.target, m.stores[3].ID()) // refused by those that do not lead it
-		}
-		return p.Serving
-	}, 30*time.Second, 10*time.Millisecond)
-	m.faults.Clear()
-	require.Eventually(t, func() bool { return len(m.pending()) == 0 }, 30*time.Second, time.Millisecond)
-	m.k.put(key(1), []byte("again"))
-	require.Equal(t, "again", m.k.get(key(1), m.k.now()))
+	for _, moved := range []int{1, 3} {
+		t.Run(fmt.Sprint(moved), func(t *testing.T) {
+			t.Parallel()
+			m := newMergingOn(t, 3+moved, soon)
+			require.NoError(t, m.faults.Add(fault.Rule{Point: "tikv.*.CheckMerge", Code: "Unavailable", Times: -1}))
+			require.Eventually(t, func() bool { return m.leader.Merge(t.Context(), m.source, m.target) == nil }, 30*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return len(m.pending()) == 1 }, 30*time.Second, time.Millisecond)
+			for i, to := range m.stores[3:] {
+				move := &tikvtest.Move{Region: m.target, From: m.stores[i], To: to}
+				require.NoError(t, move.Run(m.ctx(30*time.Second), m.stores...))
+			}
+			require.Eventually(t, func() bool {
+				p, _ := member(m.stores[3], m.target)
+				for _, s := range m.stores {
+					_ = s.TransferLeader(m.target, m.stores[3].ID()) // refused by those that do not lead it
+				}
+				return p.Serving
+			}, 30*time.Second, 10*time.Millisecond)
+			m.faults.Clear()
+			require.Eventually(t, func() bool { return len(m.pending()) == 0 }, 30*time.Second, time.Millisecond)
+			m.k.put(key(1), []byte("again"))
+			require.Equal(t, "again", m.k.get(key(1), m.k.now()))
+		})
+	}
 }
 
 // A wait for a source that is destroyed meanwhile is done.
