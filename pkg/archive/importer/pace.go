@@ -33,14 +33,16 @@ func (p *pace) reader(ctx context.Context, from io.Reader) io.Reader {
 	})
 }
 
-// readerAt reads blocks at the pace.
+// readerAt reads at the pace, any number of bytes at once.
 func (p *pace) readerAt(ctx context.Context, from io.ReaderAt) io.ReaderAt {
 	if p == nil {
 		return from
 	}
 	return readerAtFunc(func(into []byte, at int64) (int, error) {
-		if err := p.limiter.WaitN(ctx, len(into)); err != nil {
-			return 0, err
+		for left := len(into); left > 0; left -= volume.BlockSize { // what it takes at once
+			if err := p.limiter.WaitN(ctx, min(left, volume.BlockSize)); err != nil {
+				return 0, err
+			}
 		}
 		return from.ReadAt(into, at)
 	})

@@ -20,8 +20,20 @@ func (b *buffer) Write(p []byte) (int, error) {
 // reset empties it, and makes room for so many bytes.
 func (b *buffer) reset(room int) {
 	if cap(b.data) < room {
-		b.data = make([]byte, 0, room)
-		preferHugePages(b.data[:room])
+		b.data = Room(room)[:0]
 	}
 	b.data = b.data[:0]
+}
+
+// hugePage is the size of a huge page on the usual processors.
+const hugePage = 2 << 20
+
+// Room allocates so many bytes, in huge pages where the system has them: they take one fault each to fill, and one
+// look-up to read or write past the page cache, for 512 of the usual pages.
+func Room(size int) []byte {
+	room := make([]byte, size)
+	if size >= hugePage {
+		preferHugePages(room)
+	}
+	return room
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 	"unsafe"
+
+	"github.com/tisnap/tisnap/pkg/archive/repository"
 )
 
 // directAlign is what the addresses, offsets and lengths of direct reads and writes must be multiples of: no less than
@@ -51,6 +53,9 @@ func (f *directFile) ReadAt(p []byte, at int64) (int, error) {
 		}
 		return f.File.ReadAt(p, at)
 	}
+	if len(p) > BlockSize {
+		return f.File.ReadAt(p, at)
+	}
 	buffer := f.buffer()
 	defer f.aligned.Put(buffer)
 	if n, err := f.direct.ReadAt((*buffer)[:len(p)], at); err == nil || errors.Is(err, io.EOF) {
@@ -61,7 +66,7 @@ func (f *directFile) ReadAt(p []byte, at int64) (int, error) {
 
 // WriteAt implements io.WriterAt. What the file system refuses to write past the page cache is written through it.
 func (f *directFile) WriteAt(p []byte, at int64) (int, error) {
-	if !f.isDirect(len(p), at) {
+	if !f.isDirect(len(p), at) || len(p) > BlockSize {
 		return f.File.WriteAt(p, at)
 	}
 	buffer := f.buffer()
@@ -73,7 +78,7 @@ func (f *directFile) WriteAt(p []byte, at int64) (int, error) {
 }
 
 func (f *directFile) isDirect(length int, at int64) bool {
-	return f.direct != nil && length <= BlockSize && length%directAlign == 0 && at%directAlign == 0
+	return f.direct != nil && length%directAlign == 0 && at%directAlign == 0
 }
 
 // buffer returns a buffer of a block at an address that direct reads and writes take.
@@ -87,7 +92,7 @@ func (f *directFile) buffer() *[]byte {
 
 // alignedBuffer returns a buffer of this size at an address that direct reads and writes take.
 func alignedBuffer(size int) []byte {
-	raw := make([]byte, size+directAlign)
+	raw := repository.Room(size + directAlign)
 	return raw[(directAlign-misaligned(raw))%directAlign:][:size:size]
 }
 

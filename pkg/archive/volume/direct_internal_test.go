@@ -46,9 +46,11 @@ func TestDirectFile_Reads_AnyAddressAndRefusal(t *testing.T) {
 		"none": nil, "direct": openDirect(path, os.O_RDONLY), "refuses": refuses,
 	} {
 		both := &directFile{File: file, direct: direct}
-		aligned := alignedBuffer(BlockSize + 1)
+		aligned := alignedBuffer(2*BlockSize + 1)
 		require.Zero(t, misaligned(aligned))
-		for _, buffer := range [][]byte{aligned[:BlockSize], aligned[1:], aligned[:4096], aligned[:17]} {
+		for _, buffer := range [][]byte{
+			aligned[:BlockSize], aligned[1:][:BlockSize], aligned[:4096], aligned[:17], aligned[:2*BlockSize], aligned[1:],
+		} {
 			clear(aligned)
 			n, err := both.ReadAt(buffer, BlockSize)
 			require.NoError(t, err, name)

@@ -70,13 +70,26 @@ func (b imageBlock) Index() int64 { return b.index }
 func (b imageBlock) Absent() bool { return false }
 
 func (b imageBlock) Read(ctx context.Context, into []byte) (format.Digest, error) {
-	if err := ctx.Err(); err != nil {
+	if err := b.ReadRow(ctx, into); err != nil {
 		return format.Digest{}, err
 	}
-	if n, err := b.image.From.ReadAt(into, b.index*BlockSize); n < len(into) {
-		return format.Digest{}, failure.Wrap(err, failure.Unknown, "read block", "")
-	}
 	return digestOf(into), nil
+}
+
+// Follows implements rowBlock.
+func (b imageBlock) Follows(before Block) bool {
+	return before == Block(imageBlock{b.image, b.index - 1})
+}
+
+// ReadRow implements rowBlock.
+func (b imageBlock) ReadRow(ctx context.Context, into []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if n, err := b.image.From.ReadAt(into, b.index*BlockSize); n < len(into) {
+		return failure.Wrap(err, failure.Unknown, "read block", "")
+	}
+	return nil
 }
 
 // digestOf is the SHA-256 of a block.

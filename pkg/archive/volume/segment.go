@@ -202,17 +202,25 @@ func (w *segmentWork) packed(index int64) bool {
 	return ok
 }
 
-// archive reads a chunk's blocks at the same time, and packs them in their order.
+// archive reads a chunk's blocks, and packs them in their order.
 func (w *segmentWork) archive(ctx context.Context, chunk []Block, buffer []byte) error {
 	if buffer == nil {
 		buffer = alignedBuffer(chunkBlocks * BlockSize)
 	}
 	defer func() { w.chunks <- buffer }()
 	raws := slices.Collect(slices.Chunk(buffer, BlockSize))
+	for i, b := range chunk {
+		raws[i] = raws[i][:w.sizeOf(b.Index())]
+	}
+	if first := row(chunk); first != nil {
+		if err := first.ReadRow(ctx, buffer[:(len(chunk)-1)*BlockSize+len(raws[len(chunk)-1])]); err != nil {
+			return err
+		}
+		return w.pack(ctx, chunk, func(i int) format.Digest { return digestOf(raws[i]) }, raws)
+	}
 	digests := make([]format.Digest, len(chunk))
 	reads, reading := errgroup.WithContext(ctx)
 	for i, b := range chunk {
-		raws[i] = raws[i][:w.sizeOf(b.Index())]
 		reads.Go(func() (err error) {
 			digests[i], err = b.Read(reading, raws[i])
 			return err
@@ -221,11 +229,24 @@ func (w *segmentWork) archive(ctx context.Context, chunk []Block, buffer []byte)
 	if err := reads.Wait(); err != nil {
 		return err
 	}
-	return w.pack(ctx, chunk, digests, raws)
+	return w.pack(ctx, chunk, func(i int) format.Digest { return digests[i] }, raws)
+}
+
+// row returns the first block of a chunk that can be read at once; nil of any other.
+func row(chunk []Block) rowBlock {
+	first, _ := chunk[0].(rowBlock)
+	for i, b := range chunk[1:] {
+		if next, is := b.(rowBlock); !is || !next.Follows(chunk[i]) {
+			return nil
+		}
+	}
+	return first
 }
 
 // pack packs the blocks of a chunk that are nowhere yet, by one packer, so that they are next to each other.
-func (w *segmentWork) pack(ctx context.Context, chunk []Block, digests []format.Digest, raws [][]byte) error {
+func (w *segmentWork) pack(
+	ctx context.Context, chunk []Block, digestOf func(i int) format.Digest, raws [][]byte,
+) error {
 	stats := Stats{Read: int64(len(chunk))}
 	var packer *repository.Packer
 	defer func() {
@@ -234,7 +255,8 @@ func (w *segmentWork) pack(ctx context.Context, chunk []Block, digests []format.
 		}
 	}()
 	for i, b := range chunk {
-		if w.known(b.Index(), digests[i], raws[i], &stats) {
+		digest := digestOf(i)
+		if w.known(b.Index(), digest, raws[i], &stats) {
 			continue
 		}
 		if packer == nil {
@@ -245,7 +267,7 @@ func (w *segmentWork) pack(ctx context.Context, chunk []Block, digests []format.
 			}
 		}
 		from := format.Origin{Volume: w.Number, Index: saturate.To[uint32](b.Index())}
-		place, err := packer.Add(from, digests[i], raws[i])
+		place, err := packer.Add(from, digest, raws[i])
 		if err != nil {
 			return err
 		}
