@@ -4,17 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
-	"github.com/tisnap/tisnap/pkg/archive/bench"
 	"github.com/tisnap/tisnap/pkg/archive/codec"
-	"github.com/tisnap/tisnap/pkg/archive/repository"
-	"github.com/tisnap/tisnap/pkg/archive/volume"
 )
 
 // Config is what is measured.
@@ -54,7 +49,8 @@ func Run(ctx context.Context, c Config) ([]Figure, error) {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // the folder is a temporary one
 	var out []Figure
-	for _, d := range AllData(c.Bytes, c.Files) {
+	larger := AllData(larger*c.Bytes, larger*c.Files)
+	for n, d := range AllData(c.Bytes, c.Files) {
 		if c.Only != "" && c.Only != d.Name {
 			continue
 		}
@@ -62,11 +58,15 @@ func Run(ctx context.Context, c Config) ([]Figure, error) {
 		if err := d.Make(ctx, image); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
-		found, err := c.measure(ctx, dir, d.Name, image, tools)
+		found, took, err := c.measure(ctx, dir, d.Name, image, tools)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
-		out = append(out, found...)
+		further, err := c.further(ctx, dir, larger[n], tools[0], took)
+		if err != nil {
+			return nil, fmt.Errorf("%s, larger: %w", d.Name, err)
+		}
+		out = append(append(out, found...), further)
 		switch d.Name {
 		case dataTiKV:
 			found, err = c.bothCores(ctx, dir, d.Name, image, tools[0])
@@ -123,34 +123,18 @@ func againstOneFile(all []Figure) (out []Figure) {
 	return out
 }
 
-// measure lets the tools take turns, and compares their medians, also with the least that an archive takes.
-func (c Config) measure(ctx context.Context, dir, data, image string, tools []Tool) ([]Figure, error) {
+// measure lets the tools take turns, and compares their medians.
+func (c Config) measure(ctx context.Context, dir, data, image string, tools []Tool) ([]Figure, took, error) {
 	info, err := os.Stat(image)
 	if err != nil {
-		return nil, err
+		return nil, took{}, err
 	}
 	trials, err := c.inTurns(data, tools, func(t *Tool) (Trial, error) { return t.Try(ctx, dir, image) })
 	if err != nil {
-		return nil, err
+		return nil, took{}, err
 	}
-	floor, err := c.floor(ctx, image, info.Size())
-	if err != nil {
-		return nil, err
-	}
-	copying, err := c.copying(ctx, dir, image, trials[0][0].Stored)
-	if err != nil {
-		return nil, err
-	}
-	seconds := median(trials[0], func(t Trial) float64 { return t.Backup.seconds })
-	return append(compared(data, float64(info.Size())/1e6, tools, trials),
-		Figure{
-			Name:  data + ": backup, times the seconds of SHA-256, AES-GCM and codec alone",
-			Value: seconds / floor, AtMost: 1.3, How: fmt.Sprintf("which take %.2f s", floor),
-		},
-		Figure{
-			Name:  data + ": backup, times the seconds of these, and of reading the image and writing as many bytes as are stored",
-			Value: seconds / (floor + copying), How: fmt.Sprintf("which take %.2f s and %.2f s", floor, copying),
-		}), nil
+	least, took, err := c.leasts(ctx, dir, data, image, trials[0])
+	return append(compared(data, float64(info.Size())/1e6, tools, trials), least...), took, err
 }
 
 // inTurns tries each tool in each round.
@@ -199,84 +183,6 @@ func compared(data string, mb float64, tools []Tool, trials [][]Trial) (out []Fi
 		Figure{Name: data + ": backup, times borg's rate", Value: rate(0, backup) / rate(2, backup), AtLeast: 1.5},
 		Figure{Name: data + ": restore, times borg's rate", Value: rate(0, restore) / rate(2, restore), AtLeast: 1.5},
 		Figure{Name: data + ": stored, times borg's", Value: stored(0) / stored(2), AtMost: 1.01})
-}
-
-// floor is how many processor seconds it takes to hash, compress and encrypt all of the image's blocks that are not zeros,
-// and nothing else.
-func (c Config) floor(ctx context.Context, image string, size int64) (float64, error) {
-	f, err := os.Open(image)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	sample, err := bench.Take(ctx, &volume.Image{Bytes: size, From: f}, 256<<20)
-	if err != nil {
-		return 0, err
-	}
-	least := math.Inf(1)
-	for range c.Rounds {
-		before := processorSeconds()
-		r, err := bench.Measure(ctx, sample, []codec.Level{c.Level})
-		if err != nil {
-			return 0, err
-		}
-		least = min(least, (processorSeconds()-before)*float64(sample.Data())/float64(r[0].Raw))
-	}
-	return least, nil
-}
-
-// copying is how many processor seconds it takes to read an image and to write so many bytes as packs, and nothing else.
-func (c Config) copying(ctx context.Context, dir, image string, bytes int64) (float64, error) {
-	work, err := os.MkdirTemp(dir, "copying")
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(work) //nolint:errcheck // the folder is a temporary one
-	store, err := folder(ctx, work)
-	if err != nil {
-		return 0, err
-	}
-	pack, block := make([]byte, repository.DefaultPackSize), make([]byte, blockBytes)
-	least := math.Inf(1)
-	for round := range c.Rounds {
-		before := processorSeconds()
-		if err := readThrough(image, block); err != nil {
-			return 0, err
-		}
-		for at := int64(0); at < bytes; at += int64(len(pack)) {
-			key := fmt.Sprintf("%d/%d", round, at)
-			if _, err := store.Create(ctx, key, pack[:min(int64(len(pack)), bytes-at)]); err != nil {
-				return 0, err
-			}
-		}
-		least = min(least, processorSeconds()-before)
-	}
-	return least, nil
-}
-
-// readThrough reads all of a file.
-func readThrough(path string, into []byte) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	for {
-		if _, err := f.Read(into); err == io.EOF {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
-}
-
-// processorSeconds are those of this process so far.
-func processorSeconds() float64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0 // it cannot fail for the process itself
-	}
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
 // increment lets the tools that find what is equal back up what became of a volume.
