@@ -69,7 +69,7 @@ func Run(ctx context.Context, c Config) ([]Figure, error) {
 		out = append(append(out, found...), further)
 		switch d.Name {
 		case dataTiKV:
-			found, err = c.bothCores(ctx, dir, d.Name, image, tools[0])
+			found, err = c.bothCores(ctx, d.Name, image, tools[0])
 		case dataRandom: // comparing with a base, nothing is compressed
 			found, err = c.increment(ctx, dir, image, tools[:3])
 		case dataFiles:
@@ -217,21 +217,47 @@ func (c Config) increment(ctx context.Context, dir, image string, tools []Tool) 
 	}), nil
 }
 
-// bothCores compares how fast a tool backs an image up with two processors and with one.
-func (c Config) bothCores(ctx context.Context, dir, data, image string, t Tool) ([]Figure, error) {
+// memoryDir is where Linux keeps files in memory.
+const memoryDir = "/dev/shm"
+
+// bothCores compares how fast a tool backs an image up with two processors and with one, with image and repository in
+// memory: a disk may take as long as two processors do.
+func (c Config) bothCores(ctx context.Context, data, image string, t Tool) ([]Figure, error) {
+	dir, err := os.MkdirTemp(memoryDir, "archivebench")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // the folder is a temporary one
+	there := filepath.Join(dir, filepath.Base(image))
+	if err := copyFile(there, image); err != nil {
+		return nil, err
+	}
 	one := t
 	one.backup = slices.Concat([]string{"taskset", "--cpu-list", "0"}, t.backup)
-	trials, err := c.inTurns(data+", two cores and one", []Tool{t, one}, func(t *Tool) (Trial, error) {
-		return t.Try(ctx, dir, image)
+	trials, err := c.inTurns(data+" in memory, two cores and one", []Tool{t, one}, func(t *Tool) (Trial, error) {
+		return t.Try(ctx, dir, there)
 	})
 	if err != nil {
 		return nil, err
 	}
 	wall := func(n int) float64 { return median(trials[n], func(t Trial) float64 { return t.Backup.wall }) }
 	return []Figure{{
-		Name: data + ": backup, times as fast with two cores as with one", Value: wall(1) / wall(0), AtLeast: 1.8,
+		Name: data + ": backup in memory, times as fast with two cores as with one", Value: wall(1) / wall(0), AtLeast: 1.8,
 		How: fmt.Sprintf("%.2f s with two", wall(0)),
 	}}, nil
+}
+
+// copyFile copies a file.
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return file(to, func(w io.Writer) error {
+		_, err := io.Copy(w, in)
+		return err
+	})
 }
 
 func median(trials []Trial, of func(Trial) float64) float64 {
