@@ -35,9 +35,12 @@ const settings = "resolved-ts.enable (TiKV), raftstore.report-min-resolved-ts-in
 // advice is the remedy for a resolved ts that does not advance (tikv/tikv#15520, tikv/tikv#13838).
 //
 // client-go resolves the locks of a pipelined transaction, as of tidb_dml_type=bulk, from its first key to before its
-// last one: where the last is a region's first, that lock stays.
+// last one: where the last is a region's first, that lock stays. TiKV names the region by a metric
+// (components/resolved_ts/src/metrics.rs).
 const advice = "transfer leaders away from the lagging store and restart it, or look for a very long transaction, " +
-	"or one that left a lock, as a bulk statement may: the lock ends when its row is read, or when GC passes it"
+	"or one that left a lock, as a bulk statement may: the lock ends when its row is read, or when GC passes it; " +
+	"the lagging store's metric tikv_resolved_ts_min_resolved_ts_region is the region's id, of which " +
+	"information_schema.tikv_region_status names the table"
 
 func checkResolvedTS(ctx context.Context, p PD, name cluster.Name, limits Limits) (cluster.TS, error) {
 	got, err := p.ResolvedTS(ctx)

@@ -88,6 +88,7 @@ func TestAwaitResolvedTS_FrozenFor8Minutes(t *testing.T) {
 				require.ErrorContains(t, err, "within 5m0s it did not reach")
 				require.ErrorContains(t, err, "store 2 (prod-tikv-1:20160)")
 				require.Contains(t, failure.HintOf(err), "transfer leaders")
+				require.Contains(t, failure.HintOf(err), "tikv_resolved_ts_min_resolved_ts_region", "TiKV's name for the region")
 			})
 		})
 	}
