@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"io"
 	"iter"
+	"strconv"
 	"sync"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
@@ -87,7 +88,7 @@ func (b imageBlock) ReadRow(ctx context.Context, into []byte) error {
 		return err
 	}
 	if n, err := b.image.From.ReadAt(into, b.index*BlockSize); n < len(into) {
-		return failure.Wrap(err, failure.Unknown, "read block", "")
+		return failure.Wrap(err, failure.Unknown, "read block", strconv.FormatInt(b.index+int64(n)/BlockSize, 10))
 	}
 	return nil
 }

@@ -44,3 +44,14 @@ func TestImage_OneByOne_WritesNoTwoAtATime(t *testing.T) {
 	}
 	require.NoError(t, writers.Wait())
 }
+
+// A source that ends early, or has a bad sector, is read many blocks at once, and the block is named all the same.
+func TestImage_EndsEarly_NamesTheBlock(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	short := image(numbered(6))
+	short.Bytes += 3 * volume.BlockSize
+	_, _, err := l.archive(t, short, volume.Base{}, nil)
+	require.ErrorIs(t, err, io.EOF)
+	require.ErrorContains(t, err, "read block 6")
+}
