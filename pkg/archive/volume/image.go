@@ -3,9 +3,9 @@ package volume
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"io"
 	"iter"
-	"strconv"
 	"sync"
 
 	"github.com/tisnap/tisnap/pkg/archive/format"
@@ -88,7 +88,7 @@ func (b imageBlock) ReadRow(ctx context.Context, into []byte) error {
 		return err
 	}
 	if n, err := b.image.From.ReadAt(into, b.index*BlockSize); n < len(into) {
-		return failure.Wrap(err, failure.Unknown, "read block", strconv.FormatInt(b.index+int64(n)/BlockSize, 10))
+		return failure.Wrap(err, failure.Unknown, "read", fmt.Sprintf("block %d", b.index+int64(n)/BlockSize))
 	}
 	return nil
 }

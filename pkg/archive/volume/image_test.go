@@ -53,5 +53,5 @@ func TestImage_EndsEarly_NamesTheBlock(t *testing.T) {
 	short.Bytes += 3 * volume.BlockSize
 	_, _, err := l.archive(t, short, volume.Base{}, nil)
 	require.ErrorIs(t, err, io.EOF)
-	require.ErrorContains(t, err, "read block 6")
+	require.ErrorContains(t, err, "read of block 6")
 }
