@@ -17,8 +17,8 @@ import (
 	"github.com/tisnap/tisnap/pkg/objstore"
 )
 
-// larger is how many times as large as the others a volume is that shows what each further byte takes.
-const larger = 4
+// timesLarger is how many times as large as the others a volume is that shows what each further byte takes.
+const timesLarger = 4
 
 // alone is what the floor of an archive is made of.
 const alone = "SHA-256, AES-GCM and codec alone"
@@ -59,7 +59,7 @@ func (c Config) further(ctx context.Context, dir string, d Data, t Tool, first t
 	if err := d.Make(ctx, image); err != nil {
 		return Figure{}, err
 	}
-	trials, err := c.inTurns(fmt.Sprintf("%s, %d times as large", d.Name, larger), []Tool{t}, func(t *Tool) (Trial, error) {
+	trials, err := c.inTurns(fmt.Sprintf("%s, %d times as large", d.Name, timesLarger), []Tool{t}, func(t *Tool) (Trial, error) {
 		return t.Try(ctx, dir, image)
 	})
 	if err != nil {
@@ -73,7 +73,7 @@ func (c Config) further(ctx context.Context, dir string, d Data, t Tool, first t
 	return Figure{
 		Name:  d.Name + ": backup of each further byte, times the seconds of " + alone,
 		Value: more.backup / more.floor, AtMost: 1.3,
-		How: fmt.Sprintf("%.2f s and %.2f s more for a volume %d times as large", more.backup, more.floor, larger),
+		How: fmt.Sprintf("%.2f s and %.2f s more for a volume %d times as large", more.backup, more.floor, timesLarger),
 	}, nil
 }
 
