@@ -61,15 +61,15 @@ func Run(ctx context.Context, c Config) ([]Figure, error) {
 		if err := d.Make(ctx, image); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
-		found, took, err := c.measure(ctx, dir, d.Name, image, tools)
+		found, err := c.measure(ctx, dir, d.Name, image, tools)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
-		further, err := c.further(ctx, dir, larger[n], tools[0], took)
+		ofLarger, err := c.ofLarger(ctx, dir, larger[n], tools[0])
 		if err != nil {
 			return nil, fmt.Errorf("%s, larger: %w", d.Name, err)
 		}
-		out = append(append(out, found...), further)
+		out = append(append(out, found...), ofLarger)
 		switch d.Name {
 		case dataTiKV:
 			found, err = c.bothCores(ctx, dir, d.Name, image, tools[0])
@@ -127,17 +127,17 @@ func againstOneFile(all []Figure) (out []Figure) {
 }
 
 // measure lets the tools take turns, and compares their medians.
-func (c Config) measure(ctx context.Context, dir, data, image string, tools []Tool) ([]Figure, took, error) {
+func (c Config) measure(ctx context.Context, dir, data, image string, tools []Tool) ([]Figure, error) {
 	info, err := os.Stat(image)
 	if err != nil {
-		return nil, took{}, err
+		return nil, err
 	}
 	trials, err := c.inTurns(data, tools, func(t *Tool) (Trial, error) { return t.Try(ctx, dir, image) })
 	if err != nil {
-		return nil, took{}, err
+		return nil, err
 	}
-	least, took, err := c.leasts(ctx, dir, data, image, trials[0])
-	return append(compared(data, float64(info.Size())/1e6, tools, trials), least...), took, err
+	least, err := c.leasts(ctx, dir, data, image, trials[0])
+	return append(compared(data, float64(info.Size())/1e6, tools, trials), least...), err
 }
 
 // inTurns tries each tool in each round.
