@@ -31,6 +31,23 @@ func TestDirectFile_WriteIsRefused_GoesThroughThePageCache(t *testing.T) {
 	require.Equal(t, append(make([]byte, BlockSize), block...), got)
 }
 
+// What is larger than a block is not written from the buffer of one, nor cut off.
+func TestDirectFile_WritesManyBlocks_All(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "image")
+	file, err := os.Create(path)
+	require.NoError(t, err)
+	both := newDirect(file, os.O_RDWR)
+	blocks := bytes.Repeat([]byte("0123456789abcdef"), 2*BlockSize/16)
+	n, err := both.WriteAt(blocks, BlockSize)
+	require.NoError(t, err)
+	require.Equal(t, len(blocks), n)
+	require.NoError(t, both.Close())
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(append(make([]byte, BlockSize), blocks...), got))
+}
+
 // A file system may refuse direct reads, and an address be any.
 func TestDirectFile_Reads_AnyAddressAndRefusal(t *testing.T) {
 	t.Parallel()
