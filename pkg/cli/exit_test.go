@@ -87,6 +87,7 @@ func TestRun_WrongCommandLine_EndsWithTwo(t *testing.T) {
 		{"--nonsense", "nonsense"},
 		{"hold tidb/prod", `unknown command "tidb/prod"`},
 		{"runs lst", "did you mean list?"},
+		{"archive init --passphrase-file f", "did you mean --repo-passphrase-file? "},
 		{"backup", "CLUSTER is missing"},
 		{"backup a b", `unexpected argument "b"`},
 		{"restore", "BACKUP is missing"},

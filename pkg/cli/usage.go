@@ -34,13 +34,11 @@ func flagError(cmd *cobra.Command, err error) error {
 		return usage(cmd, err)
 	}
 	var names []string
-	add := func(f *pflag.Flag) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { // those of its parents are among them by now
 		if !f.Hidden {
 			names = append(names, f.Name)
 		}
-	}
-	cmd.Flags().VisitAll(add)
-	cmd.InheritedFlags().VisitAll(add)
+	})
 	near := failure.Nearest(unknown.GetSpecifiedName(), names, 2)
 	if len(near) == 0 {
 		return usage(cmd, err)
